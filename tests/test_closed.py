@@ -6,8 +6,6 @@ longer see it, and as the content of a file. Each knocks at seven doors: account
 certificate, verify, command line.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace
@@ -26,7 +24,7 @@ from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.certificate import Certificate
-from support.every_case import every
+from support.every_case import Agreeable, every
 
 DELTA = 1e-5
 RUN = pabi.NoisySGD(
@@ -73,15 +71,6 @@ class StrangeProof:
         return RunProof("composition", RUN, Gaussian(1.0)).written()
 
 
-class StrangeWord(str):
-    """Is whatever it is compared with."""
-
-    def __eq__(self, other):
-        return True
-
-    __hash__ = str.__hash__
-
-
 class StrangeRun(pabi.NoisySGD):
     """A description with a theorem of its own."""
 
@@ -101,8 +90,8 @@ SMUGGLED = {
     "loss": smuggled("loss", StrangeLoss("logistic", (("feature_norm", 1.0),))),
     "update": smuggled("update", StrangeUpdate()),
     "theorem": StrangeRun(**{k: v for k, v in vars(RUN).items() if k != "total_steps"}),
-    "adjacency": smuggled("adjacency", StrangeWord("strange")),
-    "unit": smuggled("unit", StrangeWord("strange")),
+    "adjacency": smuggled("adjacency", Agreeable("strange")),
+    "unit": smuggled("unit", Agreeable("strange")),
 }
 
 
@@ -332,7 +321,7 @@ def test_a_map_that_is_not_ours_is_not_written_down_as_ours():
 
 @every(("field", "value"), [("release", "path"), ("clipping", "strange")])
 def test_words_that_are_equal_to_all_others_are_refused(field, value):
-    run = smuggled(field, StrangeWord(value))
+    run = smuggled(field, Agreeable(value))
     with pytest.raises((InvalidInput, NotApplicable)):
         best_guarantee(run, DELTA)
 
@@ -386,7 +375,7 @@ def test_forgetting_of_a_strange_run_is_refused():
     with pytest.raises(InvalidInput, match="StrangeRun"):
         pabi.Unlearning(SMUGGLED["theorem"], [(1, 1)])
     unlearning = pabi.Unlearning(RUN, [(1, 1)])
-    object.__setattr__(unlearning.run, "adjacency", StrangeWord("strange"))
+    object.__setattr__(unlearning.run, "adjacency", Agreeable("strange"))
     try:
         with pytest.raises(InvalidInput, match="adjacency"):
             unlearning.guarantee(DELTA)

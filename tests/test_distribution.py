@@ -1,7 +1,5 @@
 """The wheel, built from the sdist, installed where there is no repository, and used."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

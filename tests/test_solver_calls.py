@@ -4,8 +4,6 @@ A bound follows from the run: one problem for each position that a record can ha
 a search tries. It is not what was counted once.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`pabi train` and its neighbours on arrays: `.npy` files and Zarr, in memory and in passes."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

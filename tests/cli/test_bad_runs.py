@@ -3,8 +3,6 @@
 What is done to certificates is tested where all readers are, in tests/fuzz.
 """
 
-from __future__ import annotations
-
 import math
 
 import tomli_w
@@ -17,77 +15,30 @@ from support.tables import assert_one_line, run
 
 HUGE = 10**400
 CYCLIC, LOGISTIC = RUN["batches"], RUN["loss"]
-POISSON = {"kind": "poisson", "size": 9}
 
 
 def account(stdin):
     return run("account", "-", "--delta", "1e-5", stdin=stdin)
 
 
-# Each is named, with what is wrong.
-WRONG = {
-    "n": ["abc", 1.5, True, 0, HUGE],
-    "batches": ["cyclic"],
-    "loss": [3],
-    "epochs": [0, math.inf, 1.7e308],
-    "step_size": ["x", 0.0, [], [1, "x"], [[0.1]], [HUGE] * 20],
-    "noise_std": [0.0, -1.0, math.nan],
-    "clip_norm": [0],
-    "adjacency": ["add_or_remove_one", "x", 3],
-    "diameter": [math.inf],
-    "cooldown_steps": [-1],
-    "update": ["adam"],
-    "release": [["last"]],
-    "prox": ["ball"],
-    "kind": ["sgd", ["noisy_sgd"]],
-    "loss.kind": ["logit", [1]],
-    "loss.feature_norm": ["x", math.nan],
-    "loss.l2": [-1.0],
-    "batches.kind": ["cycle", [1]],
-    "batches.size": [1001, 0, "x"],
-}
+# What tables get wrong is tested with the descriptions; here are some, and what only files have.
 BAD_RUNS = [
-    ({"loss": {}}, "kind: ", "[loss]"),
-    ({"loss": {"kind": "logistic"}}, "feature_norm: ", "missing"),
-    ({"loss": LOGISTIC | {"lambda": 1}}, "lambda: ", "unknown key", "[loss]"),
-    ({"loss": LOGISTIC | {"noise_std": 1}}, "noise_std: ", "move it above the first table"),
-    ({"batches": CYCLIC | {"n": 1}}, "n: ", "move it above the first table"),
-    ({"batches": {"kind": "cyclic"}}, "size: ", "missing"),
-    ({"batches": {"kind": "full_batch", "size": 3}}, "size: "),
-    ({"batches": CYCLIC | {"cap": 200}}, "cap: ", "balls_in_bins or poisson"),
-    ({"batches": POISSON | {"cap": 8}}, "cap: ", "at least size = 9"),
-    ({"batches": POISSON | {"cap": "x"}}, "cap: ", "'x'"),
-    ({"cap": 200}, "cap: ", "unknown key in the top level"),
-    ({"steps": 3}, "epochs: ", "both"),
-    ({"epochs": None}, "epochs: ", "neither"),
-    ({"epochs": None, "steps": 2.5}, "steps: ", "2.5"),
-    ({"step_size": [0.1] * 19}, "step_size: ", "20", "19"),
-    ({"step_size": [0.1] * 19 + [math.nan]}, "step_size: ", "nan", "step 20"),
-    ({"noise_multiplier": 1.0}, "noise_multiplier: ", "at most one"),
-    ({"clip_norm": None, "loss": {"kind": "convex", "smoothness": 1.0}}, "clip_norm: "),
-    ({"gradient_sensitivity": 1.0}, "gradient_sensitivity: ", "clip_norm"),
-    ({"adjacency": "add_or_remove_one"}, "zero_out"),
-    ({"prox": {"diameter": -1}}, "diameter: ", "-1"),
-    ({"nois_std": 1.0}, "nois_std: ", "noise_std"),
-    ({"a\nb\x1b[31m": 1.0}, "unknown key"),
-    ({"loss": LOGISTIC | {"kind": "logistik"}}, "did you mean logistic?"),
-    ({"batches": CYCLIC | {"kind": "shufle_once"}}, "did you mean shuffle_once?"),
-]
-BAD_ITERATIONS = [
-    ({"contraction": None}, "contraction: "),
-    ({"step_sensitivity": [0.1]}, "step_sensitivity: ", "2", "1"),
-    ({"step_noise_std": [0.1, -0.1]}, "step_noise_std: ", "-0.1", "step 2"),
-    ({"contraction": [math.nan, 1.0]}, "contraction: ", "nan", "step 1"),
-    ({"contraction": [HUGE, 1.0]}, "contraction: "),
-    ({"contraction": {"f8": "!"}}, "contraction: "),
-    ({"steps": 3}, "3", "2"),
-    (dict.fromkeys(list(ITERATED)[1:], 0.5), "steps: ", "missing"),
-    ({"start": -1.0}, "start: ", "-1.0"),
-    ({"diameter": 0}, "diameter: ", "0"),
-    ({"moduli": [1]}, "moduli: ", "kind in linear, ", "got 1"),
-    ({"moduli": {"kind": "sqrt", "kappa": 1.0}}, "moduli: ", "kappa, h"),
-    ({"moduli": {"kind": "linear", "slope": -1.0}}, "slope: ", "-1.0"),
-    ({"n": 3}, "n: ", "unknown key"),
+    (RUN, {"n": "abc"}, "n: ", "'abc'"),
+    (RUN, {"n": HUGE}, "n: "),
+    (RUN, {"step_size": [HUGE] * 20}, "step_size: "),
+    (RUN, {"step_size": [0.1] * 19 + [math.nan]}, "step_size: ", "nan", "step 20"),
+    (RUN, {"loss": LOGISTIC | {"kind": "logistik"}}, "kind: ", "did you mean logistic?"),
+    (RUN, {"loss": LOGISTIC | {"noise_std": 1}}, "noise_std: ", "move it above the first table"),
+    (RUN, {"batches": CYCLIC | {"size": 1001}}, "size: ", "1001"),
+    (RUN, {"epochs": None, "steps": 2.5}, "steps: ", "2.5"),
+    (RUN, {"clip_norm": None, "loss": {"kind": "convex", "smoothness": 1.0}}, "clip_norm: "),
+    (RUN, {"adjacency": "add_or_remove_one"}, "adjacency: ", "zero_out"),
+    (RUN, {"nois_std": 1.0}, "nois_std: ", "noise_std"),
+    (RUN, {"a\nb\x1b[31m": 1.0}, "unknown key"),
+    (ITERATED, {"contraction": None}, "contraction: "),
+    (ITERATED, {"contraction": [HUGE, 1.0]}, "contraction: "),
+    (ITERATED, {"step_noise_std": [0.1, -0.1]}, "step_noise_std: ", "-0.1", "step 2"),
+    (dict.fromkeys(ITERATED, 0.5), {"kind": "noisy_iteration"}, "steps: ", "missing"),
 ]
 BAD_SAMPLERS = [
     ("langevin_chain", {"step_size": None}, "step_size: missing: a langevin_chain needs it"),
@@ -108,20 +59,11 @@ BAD_SAMPLERS = [
 ]
 
 
-@every("name, value", [(name, value) for name, values in WRONG.items() for value in values])
-def test_wrong_values_are_shown(name, value):
-    outer, _, inner = name.partition(".")
-    changed = {outer: RUN[outer] | {inner: value}} if inner else {name: value}
-    words = [] if value in ([], [1, "x"], [[0.1]], [HUGE] * 20, 1.7e308) else [repr(value)[:9]]
-    assert_one_line(account(toml(RUN, **changed)), f"{inner or outer}: ", *words)
-
-
 def test_what_is_wrong_in_a_run_file_is_named():
     for name in ("n", "loss", "batches", "step_size", "noise_std"):
         assert_one_line(account(toml(RUN, **{name: None})), f"{name}: ", "missing")
-    for base, cases in ((RUN, BAD_RUNS), (ITERATED, BAD_ITERATIONS)):
-        for changes, *mentions in cases:
-            assert_one_line(account(toml(base, **changes)), *mentions)
+    for base, changes, *mentions in BAD_RUNS:
+        assert_one_line(account(toml(base, **changes)), *mentions)
     for kind, changes, said in BAD_SAMPLERS:
         assert_one_line(account(sampler(kind, **changes)), said)
     target = ("--epsilon", "1", "--delta", "1e-4")

@@ -1,7 +1,5 @@
 """Who may speak to the server, and what its answers forbid the browser."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file that is given to the wrong command is told where it belongs, in a line that shows nothing of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`pabi ledger`: a table or JSON of a ledger, and one line for everything else; and training from one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page's own files: nothing of elsewhere, nothing inline, nothing read as HTML."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from html.parser import HTMLParser

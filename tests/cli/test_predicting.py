@@ -1,7 +1,5 @@
 """`pabi predict`: what the model in the file says of every row, or one line that says what is wrong."""
 
-from __future__ import annotations
-
 import csv
 import io
 import pickle

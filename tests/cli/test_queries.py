@@ -1,7 +1,5 @@
 """`--query`: the rows that a database answers are those of a file, and nothing of it is shown or changed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`pabi train --keep-state` and `pabi forget STATE`: what they write, say and refuse."""
 
-from __future__ import annotations
-
 import json
 import stat
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The command: a server with its address, its streams, and its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Truth is RFC 8032 (7.1, TEST 2); in `tests/show/test_page_checks.py` a browser verifies the same signatures.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """What stands in the controls and the description that it means say the same."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

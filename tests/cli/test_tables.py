@@ -1,7 +1,5 @@
 """What `pabi train` reads: each way to keep a table gives the same rows, and no record is read twice."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """`pabi train`: a model and a guarantee from a table, or one line that says what is wrong."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys

@@ -1,7 +1,5 @@
 """`pabi train --groups`: a column that says whose a row is, and the declared number of users."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`pabi verify --model`: a model is the one only if everything that predicts is, and its guarantee."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import hashlib

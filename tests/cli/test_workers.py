@@ -1,7 +1,5 @@
 """Processes that calculate: beside one another, ended when nobody waits, replaced when they die."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import aclosing

@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pabi
-from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce
+from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.description import from_dict, to_dict
@@ -102,24 +101,18 @@ CLIPPED = {"clip_norm": 0.4, "clipping": "ball"}
 
 
 @every("cap", [0.1, 0.25, 0.5, 0.75])
-@every("batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)])
-def test_capped_runs_are_accounted_like_any_convex_one_and_verified(cap, batches):
-    run = a_run(batches, cap)
-    assert run.loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
-    assert run.loss.curvature == (0.0, pytest.approx(2.0 * min(cap, 0.5) * (1.0 - min(cap, 0.5))))
-    guarantee = run.guarantee(1e-5)
-    assert pabi.verify(guarantee.to_json()).ok
-    plain = a_run(batches).guarantee(1e-5).epsilon(1e-5)
-    assert guarantee.epsilon(1e-5) <= plain * (1.0 + 1e-9)
+def test_a_cap_bounds_gradients_and_curvature(cap):
+    loss = a_run(cap=cap).loss
+    assert loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
+    assert loss.curvature == (0.0, pytest.approx(2.0 * min(cap, 0.5) * (1.0 - min(cap, 0.5))))
 
 
 @every("batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)])
-def test_clipped_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
+def test_clipped_runs_cost_what_those_of_a_residual_do(batches):
     run = a_run(batches, **CLIPPED)
     guarantee = run.guarantee(1e-5)
     other = a_run(batches, **CLIPPED | {"clipping": "residual"}).guarantee(1e-5)
     assert guarantee.epsilon(1e-5) == other.epsilon(1e-5)
-    assert pabi.verify(guarantee.to_json()).ok
     assert any("by the norm of its residuals" in sentence for sentence in guarantee.assumptions)
     assert from_dict(to_dict(run)) == run
 
@@ -169,20 +162,3 @@ def test_steps_are_those_of_the_maximisers():
     p = derivative(BALL, np.zeros((600, 3)), y, 0.4 / np.linalg.norm(X, axis=1))
     noise = 5.0 * 1e-4 * 0.4 / 600 * 4.0
     assert x == pytest.approx(-(X.T @ p) / 600, abs=noise)
-
-
-@every("loss, most", [(Softmax(), None), (Softmax(0.3), None), (Softmax(), 0.4), (BALL, 0.4)])
-@every("order", ["C", "F"])
-def test_a_record_alone_has_the_derivative_that_it_has_among_others(loss, most, order):
-    """To the last bit; of eight classes and more numpy adds up one column in another order than many."""
-    rng = np.random.default_rng(4)
-    z, y = points(rng, 40, 12), rng.integers(12, size=40)
-
-    def of(rows):
-        out = np.array(z[rows], order=order)
-        loss.differentiate(out, y[rows], None if most is None else np.full(len(out), most))
-        return out
-
-    whole = of(slice(0, 40))
-    for i in range(40):
-        np.testing.assert_array_equal(of(slice(i, i + 1))[0], whole[i])

@@ -1,6 +1,7 @@
 """Descriptions survive being written to a table and read back, and tables with mistakes say so."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -117,6 +118,13 @@ def test_epochs_stay_epochs():
         (pabi.Poisson(np.int64(3), np.int64(5)), {"kind": "poisson", "size": 3, "cap": 5}),
         (pabi.Poisson(3, probability=0.3), {"kind": "poisson", "size": 3, "probability": 0.3}),
         (pabi.FullBatch(), {"kind": "full_batch"}),
+        (pabi.BallsInBins(3), {"kind": "balls_in_bins", "size": 3}),
+        (pabi.ShuffleOnce(3, 0), {"kind": "shuffle_once", "size": 3}),
+        (pabi.Reshuffle(3, 2), {"kind": "reshuffle", "size": 3, "spare": 2}),
+        (
+            pabi.BallsInBins(3, 5, redraw="epoch"),
+            {"kind": "balls_in_bins", "size": 3, "cap": 5, "redraw": "epoch"},
+        ),
     ],
 )
 def test_tables_of_batches(batches, table):
@@ -173,6 +181,8 @@ MISTAKES = {
         ({"kind": "cyclic", "size": 3, "cap": 4}, "cap", "balls_in_bins or poisson"),
         ({"kind": "full_batch", "cap": 4}, "cap", "balls_in_bins or poisson"),
         ({"kind": "cyclic", "size": 2, "epochs": 3}, "epochs", "above the first table"),
+        *((x, "batches", "expected a table") for x in ("cyclic", [{"kind": "cyclic"}])),
+        ({"kind": [1], "size": 2}, "kind", "got [1]"),
     ],
     "loss": [
         (3, "loss", "table"),
@@ -180,17 +190,40 @@ MISTAKES = {
         ({**LOGISTIC, "kind": "logistics"}, "kind", "logistic"),
         ({"kind": "logistic"}, "feature_norm", "missing"),
         ({**LOGISTIC, "n": 3}, "n", "above the first table"),
+        ({**LOGISTIC, "lambda": 1}, "lambda", "unknown key in [loss]"),
+        ({"kind": [1]}, "kind", "got [1]"),
     ],
     "step_size": [
         ("fast", "step_size", "number"),
         ([0.1, "fast"], "step_size", "number"),
         ({"f8": "no base64!"}, "step_size", "base64"),
     ],
-    "kind": [("noisy_gd", "kind", "noisy_sgd")],
+    "kind": [("noisy_gd", "kind", "noisy_sgd"), (["noisy_sgd"], "kind", "got ['noisy_sgd']")],
+    "steps": [(3, "epochs", "got both")],
+    "epochs": [(None, "epochs", "got neither")],
+    "noise_multiplier": [(1.0, "noise_multiplier", "at most one of")],
+    "cap": [(200, "cap", "unknown key in the top level")],
     "step_sise": [(1.0, "step_sise", "step_size")],
-    "prox": [({"diameter": -1.0}, "diameter", "> 0")],
+    "prox": [({"diameter": -1.0}, "diameter", "> 0"), ("ball", "prox", "expected a table")],
     "n": [("ten", "n", "integer"), (None, "n", "integer")],
 }
+
+
+ITERATED = {"kind": "noisy_iteration", "contraction": [0.9, 0.9]}
+ITERATED |= {"step_sensitivity": [0.1, 0.1], "step_noise_std": [0.1, 0.1]}
+MISTAKES_OF_ITERATIONS = [
+    ({"step_sensitivity": [0.1]}, "step_sensitivity", "expected 2 entries, one per step, got 1"),
+    ({"contraction": [math.nan, 1.0]}, "contraction", "got nan at step 1"),
+    ({"contraction": {"f8": "!"}}, "contraction", "base64"),
+    ({"contraction": [10**400, 1.0]}, "contraction", "range of doubles"),
+    ({"steps": 3}, "contraction", "expected 3 entries"),
+    ({"start": -1.0}, "start", "got -1.0"),
+    ({"diameter": 0}, "diameter", "got 0"),
+    ({"moduli": [1]}, "moduli", "kind in linear, "),
+    ({"moduli": {"kind": "sqrt", "kappa": 1.0}}, "moduli", "expected kappa, h, got"),
+    ({"moduli": {"kind": "linear", "slope": -1.0}}, "slope", "got -1.0"),
+    ({"n": 3}, "n", "unknown key"),
+]
 
 
 def test_mistakes_name_the_field():
@@ -199,6 +232,8 @@ def test_mistakes_name_the_field():
             assert hint in refused(field, from_dict, {**GOOD, name: value})
     for name in ("loss", "n", "batches", "epochs", "step_size"):
         assert name in refused(name, from_dict, {k: v for k, v in GOOD.items() if k != name})
+    for changes, field, hint in MISTAKES_OF_ITERATIONS:
+        assert hint in refused(field, from_dict, ITERATED | changes)
 
 
 def test_a_stated_prox_cannot_be_run():

@@ -9,9 +9,9 @@ import pytest
 import pabi
 from pabi import Loss
 from pabi.account.analyses import mechanisms as analysis
-from pabi.describe.files import from_dict, to_dict
+from pabi.describe.files import to_dict
 from pabi.describe.langevin import CELLS
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import NotApplicable
 from support.every_case import every, refused, refuses
 
 CONVEX = Loss.convex(1.0)
@@ -179,15 +179,6 @@ def test_numbers_beyond_all_bounds():
     assert huge.epsilon(1e-3) == math.inf
     with pytest.raises(NotApplicable):
         diffusion(Loss.unknown()).iteration()
-
-
-def test_tables_name_what_is_missing_or_unknown():
-    loss = {"kind": "logistic", "feature_norm": 1.0}
-    table = {"kind": "langevin_chain", "n": 3, "inverse_temperature": 1.0, "steps": 2, "loss": loss}
-    with pytest.raises(InvalidInput, match="step_size"):
-        from_dict(table)
-    with pytest.raises(InvalidInput, match="did you mean inverse_temperature"):
-        from_dict({"kind": "langevin_diffusion", "inverse_temprature": 1.0})
 
 
 DELTA = 1e-5

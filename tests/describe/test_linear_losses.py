@@ -64,8 +64,6 @@ def gamma(z, y):
 
 # Each loss, its definition, its targets, and (predictors, target, direction) where the curvature is largest,
 # next to a kink where there is one.
-# Each loss, its definition, its targets, and (predictors, target, direction) where the curvature is largest,
-# next to a kink where there is one.
 NUMBERS, COUNTS = (-2.0, 0.0, 0.3), PoissonLoss(Z_MAX, COUNT_MAX)
 VECTORS = ([0.0, 0.0, 0.0], [-2.0, 0.3, 1.0])
 TURN = math.log(6.0 / (1.0 + B)) + 1e-12

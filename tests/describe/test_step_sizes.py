@@ -47,10 +47,7 @@ def test_the_run_is_that_of_the_numbers(changes):
     assert to_dict(run) == to_dict(plain)
     assert json.loads(json.dumps(to_dict(run))) == to_dict(run)
     assert from_dict(to_dict(run)) == run
-    mine, other = run.guarantee(DELTA), plain.guarantee(DELTA)
-    assert mine.epsilon(DELTA) == other.epsilon(DELTA)
-    assert mine.to_json() == other.to_json()
-    assert pabi.verify(mine).ok
+    assert run.guarantee(DELTA).to_json() == plain.guarantee(DELTA).to_json()
 
 
 def test_replacing_the_number_of_steps_asks_again():

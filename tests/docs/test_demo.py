@@ -1,7 +1,5 @@
 """The demo: its peer is as strong as it says, it runs on what is installed, and newcomers can read it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -12,8 +12,6 @@ Comments `<!-- invisible-code: python` hold code that readers need not see. A pa
 `<!-- needs NAME -->` is skipped where that framework is missing.
 """
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import doctest

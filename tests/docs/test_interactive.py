@@ -1,9 +1,8 @@
 """Figures that answer: their numbers are those of the library, and they are complete without scripts."""
 
-from __future__ import annotations
-
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -20,6 +19,7 @@ NAMES = sorted(path.stem for path in FIGURES.glob("*.json"))
 
 MAKE = load(ROOT / "examples" / "gallery" / "make.py")
 EXTENSION = load(ROOT / "docs" / "_ext" / "interactive.py")
+RUN = load(ROOT / "docs" / "front.py").RUN
 
 
 def readings(name: str):
@@ -35,23 +35,10 @@ def test_every_file_is_of_a_script_and_on_a_page():
     assert {name for name in MAKE.SCRIPTS if hasattr(MAKE.load(name), "readings")} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", ["epsilon-by-delta", "tradeoff"])
-def test_files_are_those_of_today(name):
-    assert MAKE.load(name).readings() == readings(name)
-
-
 def runs():
     """(run, name of its curve) for the orders that take no time to account."""
-    base = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.02),
-        n=60_000,
-        batches=pabi.Cyclic(size=1_500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.002,
-        adjacency="zero_out",
-    )
-    return base, {
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.02)
+    return replace(RUN, loss=loss, adjacency="zero_out"), {
         "fixed order (Cyclic)": pabi.Cyclic(size=1_500),
         "shuffled once (ShuffleOnce)": pabi.ShuffleOnce(size=1_500),
         "shuffled every epoch (Reshuffle)": pabi.Reshuffle(size=1_500),
@@ -61,8 +48,6 @@ def runs():
 
 
 def check_epochs(kinds, places):
-    from dataclasses import replace
-
     drawn = readings("batches-by-epochs")
     base, batches = runs()
     curves = {curve["name"]: curve for curve in drawn["curves"]}
@@ -93,15 +78,7 @@ def test_epsilon_by_epochs_is_no_lower_than_the_guarantees_anywhere():
 
 def test_epsilon_by_delta_is_no_lower_than_the_guarantee():
     drawn = readings("epsilon-by-delta")
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
-        n=60_000,
-        batches=pabi.ShuffleOnce(size=1_500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.002,
-    )
-    guarantee = run.guarantee(1e-5)
+    guarantee = replace(RUN, batches=pabi.ShuffleOnce(size=1_500)).guarantee(1e-5)
     last, every = drawn["curves"]
     for delta, text, a, b in zip(
         drawn["places"], drawn["texts"], last["texts"], every["texts"], strict=True
@@ -113,14 +90,9 @@ def test_epsilon_by_delta_is_no_lower_than_the_guarantee():
 
 def test_an_attacker_misses_no_less_than_the_trade_off_says():
     drawn = readings("tradeoff")
-    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.002)
-    run = pabi.NoisySGD(
-        loss, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.05, noise_std=0.002
-    )
-    guarantee = run.guarantee(1e-5)
-    assert (
-        len(drawn["places"]) > 150
-    )  # chords of a convex curve are above it: by less than a line is wide
+    guarantee = RUN.guarantee(1e-5)
+    # Chords of a convex curve are above it: by less than a line is wide.
+    assert len(drawn["places"]) > 150
     for curve, f in zip(drawn["curves"], (guarantee.tradeoff, guarantee.composition), strict=True):
         for alarms, text in zip(drawn["places"], curve["texts"], strict=True):
             assert 0 <= float(f(alarms)) - float(text.removesuffix("%")) / 100 < 1e-4 + 1e-12

@@ -1,7 +1,5 @@
 """Figures that answer, in a browser: by slider and pointer, in both themes, without a network or scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The site builds without a warning, which checks every link within it, and nothing public is missing."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,13 +1,13 @@
 """Tables of pages that state what pabi computes: cells are computed again, and every extra is named."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.datasets import load_digits
 
 import pabi
@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 INDEX = (ROOT / "docs" / "index.md").read_text("utf-8")
 TIGHTNESS = load(ROOT / "benchmarks" / "tightness.py")
+LIBRARIES = load(ROOT / "benchmarks" / "libraries.py")
+RUN = load(ROOT / "docs" / "front.py").RUN  # in a fixed order
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -35,21 +37,6 @@ def costs(run, delta: float = 1e-5) -> tuple[float, float]:
     """ε if every iterate is charged, and of the last one."""
     guarantee = run.guarantee(delta=delta)
     return guarantee.composition.epsilon(delta), guarantee.epsilon(delta)
-
-
-def shuffled():
-    return pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
-        n=60_000,
-        batches=pabi.ShuffleOnce(size=1_500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.002,
-    )
-
-
-def in_a_fixed_order():
-    return replace(shuffled(), batches=pabi.Cyclic(1_500))
 
 
 def weakly_convex():
@@ -100,8 +87,8 @@ def demo() -> tuple[float, float]:
 
 
 COSTS = {
-    "the run above": lambda: costs(shuffled()),
-    "the same": lambda: costs(in_a_fixed_order()),
+    "the run above": lambda: costs(replace(RUN, batches=pabi.ShuffleOnce(1_500))),
+    "the same": lambda: costs(RUN),
     "the demo's classifier": demo,
     "a clipped": lambda: costs(weakly_convex()),
     "one draw": lambda: costs(chain()),
@@ -149,3 +136,74 @@ def test_the_page_has_the_instances_and_guarantees_of_today(loss, batches):
     kinds = [kind for kind in TIGHTNESS.GOALS if kind != "FullBatch"]
     assert told[kinds.index(batches)] == TIGHTNESS.cell(found)
     assert 1.0 <= found.ratio < 2.0
+
+
+# Benchmarks: nothing tight lies far below pabi.
+
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+
+
+def part_of_benchmarks(part: str) -> list[list[str]]:
+    """The cells of the table of a part, the head first."""
+    text = BENCHMARKS.split(f"<!-- {part}: start -->")[1].split(f"<!-- {part}: end -->")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
+def test_every_part_of_the_benchmarks_has_a_table_with_versions_and_a_day():
+    for part in LIBRARIES.PARTS:
+        head, *others = part_of_benchmarks(part)
+        assert others
+        assert all(len(row) == len(head) for row in others)
+    assert (
+        len(re.findall(r"^pabi [\d.]+, .*; \d{4}-\d\d-\d\d; `benchmarks/", BENCHMARKS, re.M)) == 3
+    )
+
+
+@pytest.mark.parametrize("row", part_of_benchmarks("accounting")[1:], ids=lambda row: row[0])
+def test_the_page_of_benchmarks_says_what_pabi_says(row):
+    head = part_of_benchmarks("accounting")[0]
+    epsilon = LIBRARIES.accounted()[row[0]]["pabi"]()
+    assert row[1].split(" ")[0] == shown(epsilon, decimals=3)
+    others = [
+        float(cell.split(" ")[0]) for name, cell in zip(head[2:], row[2:], strict=True) if cell
+    ]
+    # pabi rounds up by at most a thousandth, the page by another.
+    assert epsilon < 1.002 * min(others)
+
+
+# PyTorch: what batches cost.
+
+WAYS = (
+    pabi.Poisson(500),
+    pabi.BallsInBins(500, redraw="epoch"),
+    pabi.Reshuffle(499, spare=50_000 % 499),
+)
+PAGE = ROOT / "docs" / "howto" / "pytorch.md"
+ROWS = [
+    [float(cell) for cell in line.strip("| ").split("|")]
+    for line in PAGE.read_text("utf-8").splitlines()
+    if re.fullmatch(r"\|( [\d.]+ \|){6}", line)
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]:g}-{row[1]:g}")
+def test_the_table_of_ways_to_batch_is_what_pabi_computes(row):
+    noise, epochs, *cells, epsilon = row
+    run = replace(network(), epochs=int(epochs), noise_multiplier=noise, release="path")
+    for way, cell in zip(WAYS, cells, strict=True):
+        told = replace(run, batches=way)
+        assert told.steps_per_epoch == 100
+        assert cell == float(shown(told.guarantee(1e-6).epsilon(1e-6), 3))
+    # δ of N(μ, 1) beside N(0, 1) with μ² = epochs / noise², at the last digit and at one below it.
+    mu = epochs**0.5 / noise
+
+    def delta(e: float) -> float:
+        return norm.cdf(mu / 2 - e / mu) - np.exp(e + norm.logcdf(-mu / 2 - e / mu))
+
+    digit = 10.0 ** (np.floor(np.log10(epsilon)) - 2)
+    assert delta(epsilon) <= 1e-6 < delta(epsilon - 1.001 * digit)
+
+
+def test_the_table_of_ways_to_batch_is_whole():
+    assert len(ROWS) == 3

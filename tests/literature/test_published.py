@@ -5,14 +5,17 @@ import itertools
 import math
 
 import pytest
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
+import pabi
 from pabi import NotApplicable, literature
 from pabi.literature import (
     asoodeh_diaz,
     bok,
     bravo,
+    chien_wang_chen_li,
+    compare,
     dong,
     feldman,
     kong_ribero,
@@ -224,3 +227,59 @@ def test_the_divergence_of_full_batches_exceeds_the_exact_one():
             assert float(told) == pytest.approx(
                 2.0 * 0.01 * 39.0
             )  # (2 − ηm)/(ηm) = 39, all settled
+
+
+# Forgetting: against the numbers of its authors' code.
+
+
+RECORDS, LAM = 11264, 0.011264
+ETA = 1.0 / (0.25 + LAM)
+NOISE = math.sqrt(2.0 * ETA) * 0.03 / ETA
+LOSS = pabi.Loss.strongly_convex(LAM, 0.25 + LAM)
+GIVEN = {"epochs": 1000, "step_size": ETA, "noise_std": NOISE, "gradient_sensitivity": 2.0}
+RUN = pabi.NoisySGD(LOSS, RECORDS, pabi.FullBatch(), **GIVEN)
+
+
+def forgetting(epochs, order=2.0, **changes):
+    terms = {"step_size": ETA, "gradient_norm": 1.0, "strong_convexity": LAM, "noise": 0.03}
+    terms |= {"n": RECORDS, "b": RECORDS} | changes
+    return chien_wang_chen_li.unlearning(**terms, epochs=epochs, order=order)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "epsilon"),
+    [(1, 1.1431298904662504), (5, 0.9539045241383134), (20, 0.48670925940660015)],
+)
+def test_the_numbers_of_their_code(epochs, epsilon):
+    """It takes the least of the divergence and ln(n)/(α − 1) over orders, to 1e-8 of the order."""
+
+    def at(order):
+        return float(forgetting(epochs, order)) + math.log(RECORDS) / (order - 1.0)
+
+    least = minimize_scalar(at, bounds=(2.0, 100_000.0), method="bounded").fun
+    assert least == pytest.approx(epsilon, rel=1e-7)
+
+
+def test_our_bound_on_forgetting_is_less_and_theirs_is_sound():
+    for batches in [pabi.FullBatch(), pabi.Cyclic(512)]:
+        from dataclasses import replace
+
+        run = replace(RUN, batches=batches, epochs=20)
+        rows = compare(pabi.Unlearning(run, [(2 * run.steps_per_epoch, 1)]), 1.0 / RECORDS)
+        theirs = rows["chien_wang_chen_li.unlearning"]
+        assert theirs.status == "sound", batches
+        assert rows["pabi"].epsilon < theirs.epsilon, batches
+
+
+def test_what_the_bound_on_forgetting_does_not_cover():
+    with pytest.raises(NotApplicable, match="contract"):
+        forgetting(1, strong_convexity=0.0)
+    with pytest.raises(NotApplicable, match="an epoch"):
+        forgetting(0)
+    for unlearning, reason in (
+        (pabi.Unlearning(RUN, [(1, 2)]), "one record"),
+        (pabi.Unlearning(RUN, [(1, 1)], step_size=0.1), "constant"),
+    ):
+        row = compare(unlearning, 1e-5)["chien_wang_chen_li.unlearning"]
+        assert not row.applies
+        assert reason in row.note

@@ -31,10 +31,9 @@ def test_list_names_everything(capsys):
     assert out.count("(trains)") == 3
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_csv_and_pictures_are_written(tmp_path, capsys, theme):
+def test_text_csv_and_pictures_are_written(tmp_path, capsys):
     arguments = ["bok/table-7", "bok/figure-6", "bravo/figure-2", "--out", tmp_path]
-    status, out, err = said(capsys, *arguments, *(["--dark"] if theme == "dark" else []))
+    status, out, err = said(capsys, *arguments)
     assert (status, err) == (0, "")
     assert "All 18 printed numbers agree to the printed digit." in out
     for name in ("bok/table-7", "bok/figure-6", "bravo/figure-2"):

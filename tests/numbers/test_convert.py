@@ -15,6 +15,7 @@ from pabi import convert
 from pabi.numbers.gaussian import gdp_epsilon_bounds
 from pabi.numbers.mixtures import mixture_epsilon_bounds
 from support.every_case import every, refused
+from support.normal_mixtures import gaussian_delta
 
 INF = math.inf
 MUS = [1e-6, 1e-4, 0.01, 0.1, 0.7, 1.0, 3.0, 20.0, 100.0]
@@ -28,9 +29,7 @@ def normal_cdf(x):
 
 def true_delta(mu, epsilon, digits=160):
     """δ of G(μ) at ε, at least 60 digits after all cancellation."""
-    with mp.workdps(digits):
-        m, e = mp.mpf(mu), mp.mpf(epsilon)
-        return normal_cdf(m / 2 - e / m) - mp.exp(e) * normal_cdf(-m / 2 - e / m)
+    return gaussian_delta(mu, epsilon, digits)
 
 
 def true_mixture_delta(mus, weights, epsilon):

@@ -1,4 +1,4 @@
-"""Directed rounding against exact rationals: on the right side, and no further than need be."""
+"""Directed rounding against exact rationals, and searches against roots that are known."""
 
 import math
 from fractions import Fraction
@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 
 from pabi.numbers.rounding import (
     TINY,
+    bisected,
+    descended,
     down,
     fraction_down,
     fraction_up,
+    largest,
     one_minus_product,
+    sectioned,
     times_down,
     times_up,
     up,
 )
+from support.every_case import every
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(min_value=5e-324, allow_infinity=False)
@@ -142,3 +147,46 @@ def test_products_err_on_the_stated_side(a, b):
     if Fraction(10) ** -300 < truth < Fraction(10) ** 300:
         assert above <= math.nextafter(math.nextafter(float(truth), math.inf), math.inf)
         assert below >= math.nextafter(math.nextafter(float(truth), 0.0), 0.0)
+
+
+# Searches.
+
+
+@given(st.floats(1e-300, 1e300), st.floats(0.0, 1.0))
+def test_a_bracket_shrinks_to_neighbours_around_the_root(high, share):
+    root = share * high
+    low, above = bisected(lambda x: x >= root, 0.0, high)
+    assert low < root <= above or (root == 0.0 and low == 0.0)
+    assert above == math.nextafter(low, math.inf)
+    if share > 1e-6:  # or until it is close
+        found = bisected(lambda x: x >= root, 0.0, high, close=lambda a, b: b <= 1.001 * a)
+        assert found[0] < root <= found[1] <= 1.001 * found[0]
+
+
+@every("top", [-3.0, 0.0, 1.7, 4.0])
+def test_the_largest_value_is_found(top):
+    value = largest(lambda x: -((x - top) ** 2), -3.0, 4.0, points=65, rounds=70)
+    assert -1e-15 <= value <= 0.0
+
+
+@every("start", [-5.0, 0.0, 2.0])
+def test_the_least_value_is_descended_to(start):
+    x, value = descended(lambda x: abs(x - 1.0), start, stride=0.4, width=0.1, limit=40.0)
+    assert abs(x - 1.0) == value <= 0.1
+
+
+def test_nan_counts_as_infinite_and_the_limit_holds():
+    walk = {"stride": 0.4, "width": 0.1}
+    x, value = descended(lambda x: math.nan if x > 3.0 else -x, 0.0, **walk, limit=40.0)
+    assert 2.9 <= x <= 3.0
+    assert value == -x
+    x, _ = descended(lambda x: -x, 0.0, **walk, limit=5.0)
+    assert 5.0 <= x <= 20.0
+
+
+@every("root", [0.0, 0.3, math.pi, 7.0, 9.0])
+def test_sections_end_at_the_root(root):
+    """Every round leaves one section of eight; all are low before the root, which may be at either end."""
+    low, high = sectioned(lambda x: x < root, 0.0, 7.0, points=7, rounds=10)
+    assert low <= min(root, 7.0) <= high or low == high == 7.0
+    assert high - low <= 7.0 / 8**10 * (1.0 + 1e-6)

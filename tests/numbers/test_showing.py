@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi.numbers.showing import accuracy, as_printed, exact, plain, shown, shown_down
+from support.tables import unit
 
 matplotlib.use("Agg")
 
@@ -28,12 +29,6 @@ FINITE = st.one_of(
 )
 DIGITS = st.integers(1, 17)
 DECIMALS = st.integers(0, 8)
-
-
-def unit(text):
-    """Of the last digit that is shown."""
-    mantissa, _, exponent = text.partition("e")
-    return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 @given(FINITE, DIGITS)

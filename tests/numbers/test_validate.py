@@ -15,7 +15,7 @@ from pabi.numbers import validate
 from pabi.numbers.gaussian import array, extended, real_line
 from pabi.numbers.validate import by_column, centres_and_reaches
 from pabi.tradeoff import Gaussian
-from support.every_case import every, refused
+from support.every_case import Agreeable, every, refused
 
 SIGNS = {"above": (">", operator.gt), "at_least": ("≥", operator.ge), "below": ("<", operator.lt)}
 SIGNS |= {"at_most": ("≤", operator.le)}
@@ -90,15 +90,6 @@ def test_integers_become_pythons_own_and_nothing_else_is_one():
         assert message == f"n: expected an integer in 0..m − 1 = 5, got {value!r}"
         message = refusal(validate.integer, "n", value, at_least=2)
         assert message.startswith("n: expected an integer ≥ 2, got")
-
-
-class Agreeable(str):
-    """Says that it is equal to everything."""
-
-    __hash__ = str.__hash__
-
-    def __eq__(self, other):
-        return True
 
 
 def test_a_choice_is_the_options_own_string():

@@ -8,7 +8,6 @@ library; they improve on the printed values, or equal them.
 
 import pytest
 
-import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisyIteration, NoisySGD, ShuffleOnce
 from pabi.literature import bok
 from support.every_case import every
@@ -78,7 +77,7 @@ def test_composition(epochs, mu, epsilon):
 
 @pytest.mark.parametrize(("epochs", "l2", "mu", "epsilon", "first", "shuffled", "cooled"), MNIST)
 def test_mnist(epochs, l2, mu, epsilon, first, shuffled, cooled):
-    """Bok, Su, Altschuler 2024, Tables 1, 3 and 4: the published numbers come with proofs."""
+    """Bok, Su, Altschuler 2024, Tables 1, 3 and 4."""
     run = mnist(l2, epochs)
     worst = run.guarantee(delta=DELTA)
     assert worst.mu == pytest.approx(mu, **close)
@@ -91,10 +90,6 @@ def test_mnist(epochs, l2, mu, epsilon, first, shuffled, cooled):
     assert secret.epsilon(DELTA) == pytest.approx(shuffled, **close)
     after = mnist(l2, epochs, cooldown_steps=40).guarantee(delta=DELTA)  # one epoch of noise only
     assert after.epsilon(DELTA) == pytest.approx(cooled, **close)
-    for one in (worst, secret, after):
-        verdict = pabi.verify(one)
-        assert verdict.ok, verdict.reason
-        assert verdict.scope == "run"
 
 
 @every("slope", TABLE_7)
@@ -137,6 +132,5 @@ def test_falling_steps():
         assert run.guarantee(delta=0.1, position=position).mu == pytest.approx(mu, **close)
     g, shuffled = run.guarantee(delta=0.1), once.guarantee(delta=0.1)
     assert g.mu == pytest.approx(by_position[0], **close)
-    assert pabi.verify(g).ok
     assert sorted(shuffled.curve.mus) == pytest.approx(sorted(by_position), **close)
     assert shuffled.curve.weights == pytest.approx((0.5, 0.5), **close)

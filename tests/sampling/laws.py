@@ -1,7 +1,5 @@
 """Noise that is kept, and how rarely right draws fail a test of their law."""
 
-from __future__ import annotations
-
 import numpy as np
 
 LEVEL = 1e-6  # at which a sampler is called wrong; seeds are fixed

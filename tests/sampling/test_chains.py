@@ -1,7 +1,5 @@
 """The sampler does what the description says, and keeps to itself what it must."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import warnings
@@ -70,19 +68,9 @@ def by_hand(chain, x0, noise):
     return np.array(paths)
 
 
-PROXES = [
-    None,
-    pabi.prox.ball(0.5),
-    pabi.prox.ball(0.3, center=[0.1, 0.0, -0.1]),
-    pabi.prox.box(-0.2, 0.3),
-    pabi.prox.box([-1.0, -np.inf, 0.0], [1.0, 0.0, 0.1]),
-    pabi.prox.l1(2.0),
-    pabi.prox.l2(2.0),
-    pabi.prox.elastic_net(2.0, 1.0),
-    pabi.prox.simplex(),
-    pabi.prox.halfspace([1.0, -1.0, 2.0], 0.1),
-    lambda x, step: x / max(1.0, float(np.linalg.norm(x)) / (4 * step)),
-]
+# That maps act on all chains at once as on each is tested below.
+PROXES = [None, pabi.prox.ball(0.3, center=[0.1, 0.0, -0.1]), pabi.prox.l1(2.0)]
+PROXES += [lambda x, step: x / max(1.0, float(np.linalg.norm(x)) / (4 * step))]
 
 
 class Plain:

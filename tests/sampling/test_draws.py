@@ -1,7 +1,5 @@
 """Draws: what can be read off them, and what may not be."""
 
-from __future__ import annotations
-
 import importlib
 
 import matplotlib

@@ -1,7 +1,5 @@
 """Bounds on the last point and the path's average of a reflected diffusion, against exact solutions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import product

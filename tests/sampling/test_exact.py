@@ -1,7 +1,5 @@
 """Exact draws: against quadrature of the density, refusals, and what stays unseen."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Exact draws at the limits of doubles: refused from public numbers alone, or made in bounded time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

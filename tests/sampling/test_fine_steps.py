@@ -1,7 +1,5 @@
 """Diffusions by fine steps: what is executed is what is accounted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

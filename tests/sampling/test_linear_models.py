@@ -1,7 +1,5 @@
 """Mean losses and gradients of linear models: right, bounded, and of the records asked for."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The packing problem: its values, its minimiser, and the bound without convexity on it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plans: private for every input, with the bounds that are claimed, and improving as they should."""
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """Plans run on data: the law that is drawn, the guarantee that is earned, the risk that is met."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

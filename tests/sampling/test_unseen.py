@@ -1,7 +1,5 @@
 """What a sampler raises shows no generator, no iterate and no point to debuggers and error trackers."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 

@@ -1,7 +1,5 @@
 """Who stands behind an assumption: whoever is not known to be another, the person who runs the training."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

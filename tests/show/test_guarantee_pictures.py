@@ -1,7 +1,5 @@
 """The picture shows the guarantee's own numbers, beside composition's."""
 
-from __future__ import annotations
-
 import sys
 from xml.etree import ElementTree
 
@@ -110,8 +108,10 @@ def drawn_in_small_panels(what, size):
     return [panels[0]]
 
 
-@pytest.mark.parametrize("size", [(6.4, 4.8), (8, 4), (5, 5)], ids=str)
-@pytest.mark.parametrize("what", ["guarantee", "comparison"])
+PANELS = [("guarantee", (6.4, 4.8)), ("guarantee", (8, 4)), ("guarantee", (5, 5))]
+
+
+@pytest.mark.parametrize(("what", "size"), [*PANELS, ("comparison", (5, 5))], ids=str)
 def test_a_legend_stays_in_its_panel_and_off_the_curves(what, size):
     for ax in drawn_in_small_panels(what, size):
         ax.figure.draw_without_rendering()

@@ -1,7 +1,5 @@
 """Lines in pictures promise nothing more than the curve does between the points that were computed."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

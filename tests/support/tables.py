@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,6 +85,12 @@ def assert_one_line(result: Result, *mentions: str, status: int = 2) -> None:
     assert "defect" not in result.err
     for mention in mentions:
         assert mention in result.err
+
+
+def unit(text: str) -> Decimal:
+    """Of the last digit of a number that is shown."""
+    mantissa, _, exponent = text.partition("e")
+    return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 def files() -> set[str]:

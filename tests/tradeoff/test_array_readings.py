@@ -17,9 +17,9 @@ from support.normal_mixtures import (
     DIGITS,
     PLAIN,
     drawn,
+    gaussian_delta,
     gaussian_tradeoff,
     hockey_stick,
-    tail,
     turned,
 )
 
@@ -37,10 +37,7 @@ def both(forward):
 
 
 def gaussian(mu):
-    mu = M(mu)
-    if mu == 0:
-        return both(lambda e: M(0))
-    return both(lambda e: tail(e / mu - mu / 2) - mp.exp(e) * tail(e / mu + mu / 2))
+    return both(lambda e: gaussian_delta(mu, e) if mu else M(0))
 
 
 def mixture(mus, weights):

@@ -1,13 +1,14 @@
 """The Laplace mechanism against the truth: sums over densities, exact losses, and attacks on vectors."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from mpmath import mp
 from scipy.stats import laplace
 
-from pabi.tradeoff import Gaussian, Laplace, Product
+from pabi.tradeoff import Gaussian, Laplace, Product, discrete_laplace
 from support.every_case import every
 
 ORDERS = (1.0001, 1.5, 4.0, 60.0)
@@ -84,13 +85,17 @@ def test_epsilon_close_to_the_sum_of_the_largest_losses_takes_no_transform():
     assert 2.0 - 5e-9 < low < 2.0 <= high < 2.0 + 1e-12
 
 
-@every("shifts", [(0.5, 0.5), (0.9, 0.1), (0.3, 0.3, 0.4), (1.0, 2.0)])
-def test_a_vector_moved_by_as_much_in_l1_norm_reveals_no_more(shifts):
+SHIFTS = [(Laplace, x) for x in ((0.5, 0.5), (0.9, 0.1), (0.3, 0.3, 0.4), (1.0, 2.0))]
+SHIFTS += [(partial(discrete_laplace, 0.4), x) for x in ((1, 1), (2, 3), (1, 1, 1, 1))]
+
+
+@every("noisy, shifts", SHIFTS)
+def test_a_vector_moved_by_as_much_in_l1_norm_reveals_no_more(noisy, shifts):
     """An attack on "one number is the worst": the product of the entries, from below."""
-    one = Laplace(math.fsum(shifts))
-    several = Product([(Laplace(shift), 1) for shift in shifts])
-    for share in (0.1, 0.5, 0.9):
-        e = share * one.epsilon_0
+    one = noisy(sum(shifts))
+    several = Product([(noisy(shift), 1) for shift in shifts])
+    for share in (0.05, 0.1, 0.5, 0.9):
+        e = share * one.epsilon(0.0)
         low, _ = several.delta_bounds(e)
         assert 0.0 < low < one.delta(e)
 

@@ -11,6 +11,7 @@ from pabi import convert
 from pabi.tradeoff import Gaussian, Identity, Mixture
 from pabi.tradeoff.mixture import MOST_PARTS
 from support.every_case import every
+from support.normal_mixtures import gaussian_delta
 
 
 def mixture(mus, weights):
@@ -91,16 +92,12 @@ def test_composition_is_the_product_mixture():
     for epsilon in (0.0, 0.5, 4.0, 30.0):
         with mp.workdps(60):
             parts = [(w * v, mp.sqrt(mp.mpf(x) ** 2 + mp.mpf(y) ** 2)) for (x, w), (y, v) in pairs]
-            truth = mp.fsum(w * true_delta(mu, epsilon) for w, mu in parts)
+            truth = mp.fsum(w * gaussian_delta(mu, epsilon) for w, mu in parts)
             assert truth <= c.delta(epsilon) <= truth * (1 + mp.mpf("1e-11"))
     assert a.compose(Identity()) == a == Identity().compose(a)
     assert mixture([3.0, 0.0], [0.5, 0.5]).compose(Gaussian(4.0)) == mixture([5.0, 4.0], [0.5, 0.5])
     assert Gaussian(4.0).compose(mixture([3.0, 0.0], [0.5, 0.5])) == mixture([5, 4], [0.5, 0.5])
     assert a.self_compose(2) == a.compose(a)
-
-
-def true_delta(mu, epsilon):
-    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
 
 
 def test_repeated_composition_never_falls_below_the_multinomial():

@@ -85,7 +85,6 @@ def test_many_labels_against_a_convolution(groups, opposite, displaces):
         assert least * (1.0 - 1e-5) <= curve.delta(epsilon) <= delta
 
 
-# Published, or of theory's example.
 # Published, or of theory's example: count, noise, δ, n without a spare place or None, ε zeroed, ε replaced.
 KNOWN = [(100, 1.5, 1e-5, None, 0.25654, 0.47444), (1000, 2.0, 1e-6, None, 0.0592, 0.1166)]
 KNOWN += [(10, 4.0, 1e-5, None, 0.26869, 0.56143), (100, 1.1, 1e-6, None, 0.61832, 0.82495)]
@@ -254,7 +253,7 @@ def shown(share, size, count, epsilon, opposite):
     return float((some(1.0) - np.exp(epsilon) * other).max())
 
 
-EXTREMES = list(itertools.product((1, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0)))
+EXTREMES = list(itertools.product((1, 10**6), (1e-4, 1.0, 8.0), (1e-12, 1.0)))
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)

@@ -1,7 +1,5 @@
 """One server and one browser for a process; after each test, nothing was asked elsewhere or went wrong."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.browsers import chromium, complaints, emulate, from_elsewhere, requests

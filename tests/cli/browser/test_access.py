@@ -1,7 +1,5 @@
 """Nobody is kept out: axe-core finds nothing serious, light and dark, on phones and wide screens."""
 
-from __future__ import annotations
-
 import pytest
 
 import pabi
@@ -16,23 +14,19 @@ RUN = pabi.NoisySGD(
 )
 
 
-def press(page, text):
-    page.button(text).send_keys("\ue007")
-
-
 def filled(page, view, folder):
     """The view with an answer in it."""
     match view:
         case "run":
-            page.button("a network").send_keys("\ue007")
+            page.press("a network")
             page.write("size", "6000").write("epochs", "1")
             page.wait(
                 lambda: len(page.all("#schemes .gain")) == 7 and not page.all("#schemes.stale")
             )
             page.wait(lambda: page.all(".changes li") and page.shown("main .plot svg"))
         case "plan":
-            press(page, "Keep the controls as run A")
-            press(page, "Keep the controls as run B")
+            page.press("Keep the controls as run A")
+            page.press("Keep the controls as run B")
             page.wait(lambda: page.shown("#planned") and page.shown("main .plot svg"))
         case "check":
             path = folder / "guarantee.json"
@@ -43,12 +37,12 @@ def filled(page, view, folder):
             pabi.Ledger(folder / "a.ledger", epsilon=2.0, delta=1e-5).spend(RUN.guarantee(1e-5))
             page.one("main input[type=file]").send_keys(str(folder / "a.ledger"))
             page.wait(lambda: page.shown("main .plot svg"))
-            press(page, "A release like this")
+            page.press("A release like this")
             page.wait(lambda: page.shown("#what"))
         case "forget":
             page.wait(lambda: page.shown("#forgetting") and page.shown("main .plot svg"))
         case "demo":
-            press(page, "Train")
+            page.press("Train")
             page.wait(lambda: page.shown("#accuracy"))
 
 

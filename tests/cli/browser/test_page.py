@@ -1,7 +1,5 @@
 """The page as a whole: reload, links, two tabs, the keyboard alone, and a server that goes away."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 
@@ -11,21 +9,13 @@ from support.explorers import Page, explorer
 pytestmark = needs_chromium
 
 
-def asked(page, **texts):
-    before = page.text(".status")
-    for name, text in texts.items():
-        page.write(name, text)
-    page.wait(lambda: page.text(".status") != before)
-    return page.answered()
-
-
 def query(page):
     return page.driver.execute_script("return location.search")
 
 
 def test_reload_keeps_what_is_set_and_the_address_no_token(opened, server):
     assert server.token not in opened.driver.current_url
-    epsilon = asked(opened, epochs="11", noise="0,02")
+    epsilon = opened.asked(epochs="11", noise="0,02")
     opened.wait(lambda: "epochs=11" in query(opened))
     opened.driver.refresh()
     opened.wait(lambda: opened.all("#tabs a"))
@@ -34,7 +24,7 @@ def test_reload_keeps_what_is_set_and_the_address_no_token(opened, server):
 
 
 def test_a_link_opens_the_same_in_another_browser_with_the_token_alone(opened, server):
-    epsilon = asked(opened, batches="reshuffle", epochs="12")
+    epsilon = opened.asked(batches="reshuffle", epochs="12")
     opened.wait(lambda: "epochs=12" in query(opened))
     with chromium() as other:
         page = Page(other).open(f"{server.origin}/{query(opened)}")
@@ -47,7 +37,7 @@ def test_a_link_opens_the_same_in_another_browser_with_the_token_alone(opened, s
 
 def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
     """The command that the page gives, given to a new `pabi explore`."""
-    epsilon = asked(opened, batches="reshuffle", epochs="12", l2="")
+    epsilon = opened.asked(batches="reshuffle", epochs="12", l2="")
     opened.one("#share summary").click()
     opened.wait(lambda: "epochs=12" in opened.text("#command"))
     words = shlex.split(opened.text("#command"))
@@ -69,7 +59,7 @@ def test_back_returns_to_the_view_before(opened):
 
 def test_two_tabs_do_not_disturb_each_other(opened, server):
     driver, first = opened.driver, opened.driver.current_window_handle
-    one = asked(opened, epochs="5")
+    one = opened.asked(epochs="5")
     driver.switch_to.new_window("tab")
     try:
         opened.open(server.address)
@@ -94,8 +84,8 @@ def test_only_the_last_of_many_moves_counts(opened):
         assert opened.shown("[data-chart=epsilon]")  # pale, and not gone
     opened.wait(lambda: opened.text(".status") != before)
     quick = opened.answered()
-    assert asked(opened, epochs="45") != quick
-    assert asked(opened, epochs="44") == quick
+    assert opened.asked(epochs="45") != quick
+    assert opened.asked(epochs="44") == quick
 
 
 def test_everything_is_reached_by_the_keyboard(opened):

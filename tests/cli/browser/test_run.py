@@ -1,7 +1,5 @@
 """The view of one run, in a browser: numbers are the library's, wrong input is said in its place."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import replace
@@ -10,27 +8,13 @@ import pabi
 from pabi.describe.files import from_dict
 from pabi.showing import shown
 from support.browsers import needs_chromium
+from support.explorers import OPENING as RUN
 
 pytestmark = needs_chromium
-
-# What the page opens with.
-LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
-RUN = pabi.NoisySGD(
-    LOSS, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.5, noise_std=0.01
-)
 
 
 def epsilon(run, delta=1e-5):
     return shown(run.guarantee(delta).epsilon(delta))
-
-
-def asked(page, **texts):
-    """ε after some boxes were filled in."""
-    before = page.text(".status")
-    for name, text in texts.items():
-        page.write(name, text)
-    page.wait(lambda: page.text(".status") != before)
-    return page.answered()
 
 
 # One after the other on one page.
@@ -63,7 +47,7 @@ def test_numbers_and_changes_are_those_of_the_library(opened):
     assert shown(guarantee.mu) in facts
     assert f"ε = {shown(guarantee.composition.epsilon(1e-5))} if every model" in facts
     for texts, changed, delta in CHANGES:
-        assert asked(opened, **texts) == epsilon(replace(RUN, **changed), delta), texts
+        assert opened.asked(**texts) == epsilon(replace(RUN, **changed), delta), texts
 
 
 def test_a_slider_moves_the_box_and_the_number(opened):
@@ -81,9 +65,9 @@ def test_a_slider_moves_the_box_and_the_number(opened):
 def test_a_network_begins_with_its_batches_compared(opened):
     before = opened.text(".status")
     colour = opened.one("#epsilon").value_of_css_property("color")
-    opened.button("a network").send_keys("\ue007")  # Enter
+    opened.press("a network")  # Enter
     opened.wait(lambda: opened.text(".status") != before)
-    asked(opened, size="6000", epochs="2")  # as quick as it can be
+    opened.asked(size="6000", epochs="2")  # as quick as it can be
     opened.wait(
         lambda: opened.text("#schemes").count("○") + opened.text("#schemes").count("●") == 28
     )
@@ -99,7 +83,7 @@ def test_a_network_begins_with_its_batches_compared(opened):
     assert opened.box("redraw").get_attribute("value") == "epoch"
     assert opened.driver.switch_to.active_element == opened.one("main")  # Tab goes on from there
     # What an attacker gains is said in words, and the colour is another one.
-    asked(opened, batches="cyclic", noise="0.1")
+    opened.asked(batches="cyclic", noise="0.1")
     opened.wait(lambda: "An attacker gains almost everything" in opened.text(".hero"))
     assert opened.one("#epsilon").value_of_css_property("color") != colour
 
@@ -107,7 +91,7 @@ def test_a_network_begins_with_its_batches_compared(opened):
 def test_small_numbers_are_written_in_one_way(opened):
     from selenium.webdriver.common.keys import Keys
 
-    asked(opened, noise="1e-05")
+    opened.asked(noise="1e-05")
     for move in (Keys.HOME, Keys.PAGE_UP):
         before = opened.text(".status")
         opened.one("[name=delta] ~ input[type=range]").send_keys(move)
@@ -164,14 +148,14 @@ def test_wrong_input_is_one_sentence_in_its_place(opened):
 
 
 def test_an_exported_run_file_is_the_run(opened, tmp_path):
-    asked(opened, epochs="9", noise="0,03", batches="shuffle_once")
-    opened.button("Run file").send_keys("\ue007")
+    opened.asked(epochs="9", noise="0,03", batches="shuffle_once")
+    opened.press("Run file")
     text = opened.download("run.toml")
     run = replace(RUN, epochs=9, noise_std=0.03, batches=pabi.ShuffleOnce(1_500))
     (tmp_path / "run.toml").write_text(text, encoding="utf-8")
     assert from_dict(tomllib.loads(text)) == run
     # And back: the page takes its own file.
-    asked(opened, epochs="50", noise="0.01", batches="cyclic")
+    opened.asked(epochs="50", noise="0.01", batches="cyclic")
     before = opened.text(".status")
     opened.one("main input[type=file]").send_keys(str(tmp_path / "run.toml"))
     opened.wait(lambda: opened.text(".status") != before)
@@ -180,11 +164,11 @@ def test_an_exported_run_file_is_the_run(opened, tmp_path):
 
 
 def test_exported_guarantees_reports_and_pictures(opened):
-    opened.button("Guarantee").send_keys("\ue007")
+    opened.press("Guarantee")
     guarantee = pabi.Guarantee.from_json(opened.download("guarantee.json"))
     assert pabi.verify(guarantee).ok
     assert shown(guarantee.epsilon(1e-5)) == opened.text("#epsilon")
-    opened.button("Report").send_keys("\ue007")
+    opened.press("Report")
     report = opened.download("report.html")
     assert "<html" in report
     assert report.count("<script") == 1  # which checks, and is named by its hash

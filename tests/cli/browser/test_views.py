@@ -1,7 +1,5 @@
 """The other views, in a browser: each journey to its end, with the library's numbers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -13,20 +11,12 @@ from pabi.describe.files import to_dict
 from pabi.showing import exact, shown, shown_down
 from support.browsers import needs_chromium
 from support.every_case import every
+from support.explorers import OPENING as RUN
 from support.explorers import explorer
 
 pytestmark = needs_chromium
 
 DELTA = 1e-5
-# What the page opens with.
-LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
-RUN = pabi.NoisySGD(
-    LOSS, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.5, noise_std=0.01
-)
-
-
-def press(page, text):
-    page.button(text).send_keys("\ue007")  # Enter
 
 
 @pytest.fixture
@@ -56,7 +46,7 @@ def test_the_noise_for_a_target_goes_into_the_run(view):
     epsilon = replace(RUN, noise_std=noise).guarantee(DELTA).epsilon(DELTA)
     assert 0.749 < epsilon <= 0.75
     assert f"ε is at most {shown(epsilon)}" in page.text("main")
-    press(page, "Put it into the run")
+    page.press("Put it into the run")
     page.wait(lambda: page.one("body").get_attribute("data-view") == "run")
     assert page.answered() == shown(epsilon)
 
@@ -95,9 +85,9 @@ def test_how_many_epochs_a_target_affords_and_one_that_none_meets(view):
 
 def test_two_runs_side_by_side_survive_a_reload(view):
     page = view("plan")
-    press(page, "Keep the controls as run A")
+    page.press("Keep the controls as run A")
     page.write("batches", "shuffle_once")
-    press(page, "Keep the controls as run B")
+    page.press("Keep the controls as run B")
     page.wait(lambda: "what differs" in page.text("main table"))
     other = replace(RUN, batches=pabi.ShuffleOnce(1_500))
     numbers = [shown(run.guarantee(DELTA).epsilon(DELTA)) for run in (RUN, other)]
@@ -145,7 +135,7 @@ def test_a_proven_file_is_accepted_and_its_assumptions_are_attested(view, certif
     for box in page.all(".attest input"):
         box.send_keys(" ")
     page.wait(lambda: "All are attested." in page.text("main"))
-    press(page, "Save the report")
+    page.press("Save the report")
     assert "<html" in page.download("report.html")
 
 
@@ -212,13 +202,13 @@ def test_a_ledger_and_one_more_release(view, ledger):
     assert f"ε = {shown_down(report.epsilon_left)} for one" in page.text(".facts")
     assert len(page.all("main tbody tr")) >= 2
     before = ledger.read_bytes()
-    press(page, "The run of this page")
+    page.press("The run of this page")
     page.wait(lambda: page.text("#what"))
     assert page.text("#what").startswith("It fits")
     third = pabi.Ledger(ledger, epsilon=2.0, delta=DELTA)
     assert ledger.read_bytes() == before  # nothing is entered
     page.write("what_epsilon", "5")
-    press(page, "A release like this")
+    page.press("A release like this")
     page.wait(lambda: page.text("#what").startswith("It does not fit"))
     assert shown_down(third.remaining()) in page.text("main")
 
@@ -227,9 +217,9 @@ def test_a_ledger_is_started_on_the_page_and_saved(view, certificate, tmp_path):
     page = view("budget")
     page.write("budget_epsilon", "3")
     page.one("#released").send_keys(f"{certificate}")
-    press(page, "Start a ledger")
+    page.press("Start a ledger")
     page.wait(lambda: page.text(".facts"))
-    press(page, "Save the ledger")
+    page.press("Save the ledger")
     (tmp_path / "people.ledger").write_text(page.download("people.ledger"), encoding="utf-8")
     released = pabi.Guarantee.from_json(certificate.read_text("utf-8"))
     order = pabi.Ledger.best_order([released], 3.0, DELTA)
@@ -260,17 +250,17 @@ def test_forgetting_takes_the_library_s_epochs(view):
 def test_a_model_is_trained_at_the_epsilon_that_was_asked(view):
     page = view("demo")
     page.write("demo_epsilon", "lots")
-    press(page, "Train")
+    page.press("Train")
     page.wait(lambda: "expected a number" in page.text("#c-demo_epsilon-error"))
     page.write("demo_epsilon", "2")
-    press(page, "Train")
+    page.press("Train")
     page.wait(lambda: page.shown("#accuracy"))
     assert page.text("#accuracy").endswith("%")
     sentence = next(p.text for p in page.all("main p") if p.text.startswith("ε is at most"))
     epsilon = float(sentence.split()[4])
     assert 1.9 < epsilon <= 2.0
     # What is trained is what is accounted: the same run, the same number or a smaller one for it alone.
-    press(page, "Show this run")
+    page.press("Show this run")
     page.wait(lambda: page.one("body").get_attribute("data-view") == "run")
     assert float(page.answered()) <= epsilon
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 # Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
@@ -287,10 +287,8 @@ def texts_of(name: str, cells: NDArray[Any]) -> list[str]:
 def refuse_other_types(name: str, dtype: Any) -> None:
     """Raises InvalidInput for types of dates, complex numbers and the like, of a whole array."""
     kind = getattr(dtype, "kind", "O")
-    if kind == "c":
-        raise InvalidInput(name, f"Complex data not supported: expected real numbers, got {dtype}")
-    if kind not in _READ:
-        raise InvalidInput(name, f"expected numbers or text, got {dtype}")
+    require(kind != "c", name, f"Complex data not supported: expected real numbers, got {dtype}")
+    require(kind in _READ, name, f"expected numbers or text, got {dtype}")
 
 
 def number_of(cell: Any) -> float:

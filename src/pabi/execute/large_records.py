@@ -16,7 +16,7 @@ from pabi.execute.cells import PLAIN, doubles_beside, where
 from pabi.execute.large_tables import LargeTable, large_table
 from pabi.execute.records import LARGEST, MOST_ROWS, SHORTENED, Records, RowBlock
 from pabi.execute.sources import Chunks, Parts, Read, held_as, rechunked, storage
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 _SINGLE = (
@@ -148,8 +148,7 @@ class LargeRecords(Records):
             n += len(numbers)
             for first in range(0, len(chunk), length):
                 self._look_at(numbers[first : first + length])
-        if n == 0:
-            raise InvalidInput("X", "expected at least one row, got none")
+        require(n, "X", "expected at least one row, got none")
         return n
 
     def _look_at(self, rows: NDArray[Any]) -> None:
@@ -199,15 +198,15 @@ class _Pass:
         self._sizes.append(count)
         rows = next(self._rows, np.empty((0, 0)))
         self.at += len(rows)
-        if len(rows) < count:
-            raise InvalidInput("X", "expected as many rows in every pass, got fewer")
+        require(len(rows) >= count, "X", "expected as many rows in every pass, got fewer")
         return held_as(storage(rows.dtype), rows)
 
     def finish(self) -> None:
         """Raises InvalidInput where rows are left, or where they were not those of the pass before."""
         self._sizes.append(1)
-        if next(self._rows, None) is not None:
-            raise InvalidInput("X", "expected as many rows in every pass, got more")
+        require(
+            next(self._rows, None) is None, "X", "expected as many rows in every pass, got more"
+        )
 
 
 # Rows mapped by a matrix that is public, such as one that was released, and brought within a norm again.

@@ -30,7 +30,7 @@ from pabi.execute.blocks import (
 )
 from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of, typed
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, Array, up
 from pabi.numbers.validate import centres_and_reaches
 
@@ -403,8 +403,7 @@ def _own_csr(X: Any) -> Any:
     from scipy.sparse import csr_matrix
 
     rows = X.tocsr()
-    if rows.dtype.kind not in "fiub":
-        raise InvalidInput("X", f"expected real numbers, got dtype {rows.dtype}")
+    require(rows.dtype.kind in "fiub", "X", f"expected real numbers, got dtype {rows.dtype}")
     # What the matrix says of itself is not believed: it may have been written to since it was found out.
     parts = [np.array(part) for part in (rows.data, rows.indices, rows.indptr)]
     try:
@@ -425,16 +424,18 @@ def _matrix(X: Any) -> Any:
         matrix = table_of(X).view()  # of a shape of its own
         if matrix.dtype.kind not in PLAIN:
             matrix = doubles_of("X", matrix)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
+    require(
+        matrix.ndim == 2 and 0 not in matrix.shape,
+        "X",
+        f"expected shape (n, d), not empty, got {matrix.shape}",
+    )
     return matrix
 
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """`y` as a (n,) array. Raises InvalidInput naming `y`."""
     labels = np.array(typed(cells_of(y)))  # which is checked, and which nobody changes afterwards
-    if labels.shape != (n,):
-        raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
+    require(labels.shape == (n,), "y", f"expected shape ({n},), one a row of X, got {labels.shape}")
     return labels
 
 
@@ -500,6 +501,5 @@ def with_intercept(X: ArrayLike, scaling: float = 1.0) -> Array:
 
 def _finite(X: ArrayLike) -> Array:
     features = np.array(_matrix(X), dtype=np.float64)
-    if not np.all(np.isfinite(features)):
-        raise InvalidInput("X", "expected finite numbers")
+    require(np.all(np.isfinite(features)), "X", "expected finite numbers")
     return features

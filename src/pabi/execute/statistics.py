@@ -19,7 +19,7 @@ from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import Guarantee
@@ -127,8 +127,7 @@ def noisy_moments(
     users = None if groups is None else checked_groups(groups, getattr(moments, "n", None))
     _refuse_others(moments, records, users)
     square, least = moments.feature_norm**2, moments.moment_noise_std
-    if not _SQUARES[0] < square < _SQUARES[1]:
-        raise InvalidInput("feature_norm", f"expected a square in {_SQUARES}, got {square!r}")
+    must_be(_SQUARES[0] < square < _SQUARES[1], "feature_norm", f"a square in {_SQUARES}", square)
     grid = grid_for(square * _BY_THE_GRID / moments.dimension, least)
     moved = grid * moments.dimension / square
     if not moved < 0.25:
@@ -156,13 +155,11 @@ def noise_factor(n: int, chain: int | None = None, moved: float = 0.0) -> float:
     `chain`: of additions in a row, where it is not that of n rows. `moved`: what is added by rounding the
     sums to a grid, over the bound on what one record adds.
     """
-    if not moved < 0.25:
-        raise InvalidInput(
-            "noise_std", "so much noise hides the records' part in the sums' last bits"
-        )
+    require(
+        moved < 0.25, "noise_std", "so much noise hides the records' part in the sums' last bits"
+    )
     room = moved + rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
-    if not room < 0.5:
-        raise InvalidInput("n", f"{n} records are too many for sums in float64")
+    require(room < 0.5, "n", f"{n} records are too many for sums in float64")
     return up(1.0 / (1.0 - room))
 
 
@@ -178,8 +175,7 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
     held = records.n if users is None else users.users
     for name, own in (("n", held), ("dimension", records.width)):
         stated = getattr(moments, name)
-        if stated != own:
-            raise InvalidInput(name, f"expected {own}, that of the records, got {stated}")
+        require(stated == own, name, f"expected {own}, that of the records, got {stated}")
     if records.feature_norm is None:
         raise InvalidInput("feature_norm", "missing from the records: nothing bounds their rows")
     if longer_than(records, moments.feature_norm):
@@ -406,8 +402,7 @@ def _noisy(
 ) -> Array:
     """Sums that are multiples of the unit, with their noise."""
     noise = statistics.column_noise_std
-    if not noise <= _MOST_NOISE:
-        raise InvalidInput("noise_std", f"expected at most {_MOST_NOISE!r}, got {noise!r}")
+    must_be(noise <= _MOST_NOISE, "noise_std", f"at most {_MOST_NOISE!r}", noise)
     grid = grid_for(unit, noise)
     if grid > unit:  # each number moves by half of it, on either table
         noise = up(noise * (1.0 + 2.0 * grid))
@@ -439,10 +434,11 @@ def level_counts(
     """
     counters = [Counter(column) for column in columns]
     _refuse_other_tables(statistics, "levels", counters[0].total(), len(columns))
-    if (levels is None) == (statistics.threshold is None):
-        raise InvalidInput(
-            "threshold", "expected one where levels are not declared, and only there"
-        )
+    require(
+        (levels is None) != (statistics.threshold is None),
+        "threshold",
+        "expected one where levels are not declared, and only there",
+    )
     listed: Sequence[Sequence[str] | None] = levels or [None] * len(columns)
     return [
         _shown(statistics, counter, own, generator)
@@ -474,11 +470,8 @@ def _refuse_other_tables(
     validate.exactly(
         "statistics", statistics, NoisyColumnStatistics, "a pabi.NoisyColumnStatistics"
     )
-    if statistics.statistic != kind:
-        raise InvalidInput("statistic", f"expected {kind!r}, got {statistics.statistic!r}")
+    must_be(statistics.statistic == kind, "statistic", f"{kind!r}", statistics.statistic)
     n = max(n, statistics.n) if statistics.unit == "user" else n  # some may have no row
     for name, stated, own in (("n", statistics.n, n), ("columns", statistics.columns, columns)):
-        if stated != own:
-            raise InvalidInput(name, f"expected {own}, that of the table, got {stated}")
-    if n > _MOST:
-        raise InvalidInput("n", f"expected at most {_MOST} records")
+        require(stated == own, name, f"expected {own}, that of the table, got {stated}")
+    require(n <= _MOST, "n", f"expected at most {_MOST} records")

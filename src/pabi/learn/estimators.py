@@ -62,7 +62,7 @@ from pabi.learn.rows import (
 )
 from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, must_be, warn_once
+from pabi.numbers.errors import InvalidInput, must_be, require, warn_once
 from pabi.numbers.rounding import TINY, Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -184,11 +184,11 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         if (table := self._large(X, y, beside.groups, beside.weights)) is None:
             X, y = checked(self, X, held(y), **kwargs)
             return X, Parts.of(y, "y"), beside
-        if beside.state is not None:
-            raise InvalidInput(
-                "keep_state",
-                "expected None for a table that is read in passes: it takes one in memory",
-            )
+        require(
+            beside.state is None,
+            "keep_state",
+            "expected None for a table that is read in passes: it takes one in memory",
+        )
         groups = in_memory(table, beside.groups, "groups")
         weights = in_memory(table, beside.weights, "sample_weight")
         return table, table.beside(y), Given(groups, weights)

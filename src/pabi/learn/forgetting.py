@@ -57,7 +57,7 @@ from pabi.learn.plans import ONE_FIT, PREPROCESSING, TrainingPlan, together
 from pabi.learn.rows import BoundedRows, CheckedRows, take_turn
 from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -195,12 +195,12 @@ class ForgettingModel(BoundedRows):
             validate.flag("retrain", retrain),
             validate.flag("accept_loss", accept_loss),
         )
-        if self.ledger is not None and not anew:
-            raise InvalidInput(
-                "ledger",
-                "expected None: what two models of one path cost those who stay is not the sum of what each "
-                "costs, so that no ledger can add them up; retrain=True makes a release that it can",
-            )
+        require(
+            self.ledger is None or anew,
+            "ledger",
+            "expected None: what two models of one path cost those who stay is not the sum of what each "
+            "costs, so that no ledger can add them up; retrain=True makes a release that it can",
+        )
         request = Wanted(rows, (epsilon, delta), besides, anew, accepted)
         return unseen(lambda: self._forgotten(X, y, sample_weight, request, state))
 
@@ -253,15 +253,13 @@ class ForgettingModel(BoundedRows):
         if not hasattr(self, "coef_"):
             return
         fresh._set_coefficients(_theta(held))
-        if not (
+        require(
             np.array_equal(self.coef_, fresh.coef_)
-            and np.array_equal(self.intercept_, fresh.intercept_)
-        ):
-            raise InvalidInput(
-                "state",
-                "expected that of this model, got one of another model, or an older or newer one of this: "
-                "forget with what the last forget returned, or with restored(state)",
-            )
+            and np.array_equal(self.intercept_, fresh.intercept_),
+            "state",
+            "expected that of this model, got one of another model, or an older or newer one of this: "
+            "forget with what the last forget returned, or with restored(state)",
+        )
 
     def restored(self, state: StateFile) -> Self:
         """The model as the state has it: that of the fit, or of the last request.
@@ -370,16 +368,20 @@ class ForgettingModel(BoundedRows):
 
     def _matching(self, held: SecretState) -> Self:
         """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""
-        if held.facts["estimator"] != type(self).__name__:
-            raise InvalidInput(
-                "state", f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s"
-            )
+        require(
+            held.facts["estimator"] == type(self).__name__,
+            "state",
+            f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s",
+        )
         own = _settings(self)
         # Settings that are newer than the state had their default then.
         stated = {**_settings(type(self)()), **held.facts["settings"]}
         for name, value in stated.items():
-            if own.get(name) != value:
-                raise InvalidInput(name, f"expected {value} as in the state, got {own.get(name)}")
+            require(
+                own.get(name) == value,
+                name,
+                f"expected {value} as in the state, got {own.get(name)}",
+            )
         fresh: Self = clone(self)
         fresh.n_features_in_ = held.facts["columns"]
         for name, array in held.arrays.items():
@@ -404,17 +406,18 @@ class ForgettingModel(BoundedRows):
         """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
         all of them."""
         n = held.rows
-        if large_table(X) is not None:
-            raise InvalidInput(
-                "X", "expected the table of the fit in memory, got one that is read in passes"
-            )
+        require(
+            large_table(X) is None,
+            "X",
+            "expected the table of the fit in memory, got one that is read in passes",
+        )
         for name, part in (("X", X), ("y", y)):
             count = np.shape(part)[0] if np.ndim(part) or issparse(part) else 0
-            if count != n:
-                raise InvalidInput(
-                    name,
-                    f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
-                )
+            require(
+                count == n,
+                name,
+                f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
+            )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
         rows: Parts = self._read(_with_blanks(X, blank, wiped))
@@ -484,10 +487,11 @@ def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
     if run.cooldown_steps and np.ndim(run.gradient_noise_std):
         # What all iterates cost those who stay is that of steps in another order then.
         raise InvalidInput("noise_std", "expected one number, with keep_state and a cool-down")
-    if not run.loss.scalable:
-        raise InvalidInput(
-            "keep_state", "expected a loss of which less is proven where records are zero"
-        )
+    require(
+        run.loss.scalable,
+        "keep_state",
+        "expected a loss of which less is proven where records are zero",
+    )
 
 
 def checked_state(field: str, state: Any) -> StateFile:
@@ -497,27 +501,29 @@ def checked_state(field: str, state: Any) -> StateFile:
 
 def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
     """The rows of a request, ascending: positions, or where a mask is true. Raises InvalidInput."""
-    if hasattr(rows, "to_numpy"):
-        raise InvalidInput(
-            "rows",
-            f"expected positions, counted from 0, got a {type(rows).__name__}, which may hold labels: of "
-            "labels write frame.index.get_indexer(labels), of positions or a mask rows.to_numpy()",
-        )
+    require(
+        not hasattr(rows, "to_numpy"),
+        "rows",
+        f"expected positions, counted from 0, got a {type(rows).__name__}, which may hold labels: of "
+        "labels write frame.index.get_indexer(labels), of positions or a mask rows.to_numpy()",
+    )
     each = rows.tolist() if isinstance(rows, np.ndarray) else rows
-    if isinstance(each, (str, bytes)) or not isinstance(each, Sequence) or not len(each):
-        raise InvalidInput("rows", "expected positions, counted from 0, one for each row to forget")
+    require(
+        not isinstance(each, (str, bytes)) and isinstance(each, Sequence) and len(each),
+        "rows",
+        "expected positions, counted from 0, one for each row to forget",
+    )
     if any(isinstance(row, (bool, np.bool_)) for row in each):
-        if len(each) != n or not all(isinstance(row, (bool, np.bool_)) for row in each):
-            raise InvalidInput(
-                "rows", f"expected positions, or a mask of true and false for all {n} rows"
-            )
+        require(
+            len(each) == n and all(isinstance(row, (bool, np.bool_)) for row in each),
+            "rows",
+            f"expected positions, or a mask of true and false for all {n} rows",
+        )
         each = np.flatnonzero(np.array(each)).tolist()
     places = [validate.integer("rows", row, at_least=0, at_most=n - 1) for row in each]
     numbers = np.sort(np.array(places, dtype=np.intp))
-    if not numbers.size:
-        raise InvalidInput("rows", "expected one row to forget at least, got a mask without any")
-    if np.any(np.diff(numbers) == 0):
-        raise InvalidInput("rows", "expected each row once")
+    require(numbers.size, "rows", "expected one row to forget at least, got a mask without any")
+    require(not np.any(np.diff(numbers) == 0), "rows", "expected each row once")
     again = np.intersect1d(numbers, forgotten)
     if again.size:
         raise InvalidInput("rows", f"row {again[0]} was forgotten before")
@@ -577,11 +583,11 @@ def _digests(rows: CheckedRows, key: bytes) -> NDArray[Any]:
 
 def _refuse_other_data(held: SecretState, table: CheckedRows, blank: NDArray[np.intp]) -> None:
     digests = _digests(table, held.digest_key)
-    if not same_rows(held.digests, digests, blank):
-        raise InvalidInput(
-            "X",
-            "expected the table of the fit, the rows that are not forgotten as they were, in their order",
-        )
+    require(
+        same_rows(held.digests, digests, blank),
+        "X",
+        "expected the table of the fit, the rows that are not forgotten as they were, in their order",
+    )
 
 
 def _gone_on(

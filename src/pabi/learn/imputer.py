@@ -23,7 +23,7 @@ from pabi.learn.private_columns import PrivateColumns, gaussian_mu
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.learn.schema import read_levels
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array
 
 # A transformer that learns the levels of columns privately, and writes each as a feature of its own.
@@ -115,10 +115,7 @@ class PrivateCategories(
     def _levels(self, d: int) -> list[tuple[str, ...] | None]:
         """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
         if isinstance(self.categories, str):
-            if self.categories != "auto":
-                raise InvalidInput(
-                    "categories", f'expected "auto" or levels, got {self.categories!r}'
-                )
+            must_be(self.categories == "auto", "categories", '"auto" or levels', self.categories)
             return [None] * d
         listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
         return [
@@ -219,11 +216,17 @@ def _by_column(categories: Any, names: Any, d: int) -> list[Any]:
     """Levels, given for every column in order or by name. Raises InvalidInput."""
     if isinstance(categories, Mapping):
         columns = list(categories) if names is None else [str(name) for name in names]
-        if set(categories) != set(columns) or len(columns) != d:
-            raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+        require(
+            set(categories) == set(columns) and len(columns) == d,
+            "categories",
+            f"expected levels, or None, for each of {d} columns",
+        )
         return [categories[name] for name in columns]
-    if not isinstance(categories, (list, tuple)) or len(categories) != d:
-        raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+    require(
+        isinstance(categories, (list, tuple)) and len(categories) == d,
+        "categories",
+        f"expected levels, or None, for each of {d} columns",
+    )
     return list(categories)
 
 

@@ -29,7 +29,7 @@ from pabi.learn.plans import Size, TrainingPlan, budget, documented
 from pabi.learn.regressors import PrivateLinearRegression
 from pabi.learn.rows import Given, norm_within_ranges, number_or_auto, users_of_rows
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import centres_and_reaches
 
@@ -231,8 +231,11 @@ class RandomFeatures(
     def _waves(self, block: RowBlock) -> Array:
         """Cosines and sines, of norm 1. Raises InvalidInput, which shows no entry, for a row too large."""
         cosines, length = self.n_components - self.n_components // 2, self._length()
-        if not np.all(block.norm <= LARGEST * length):
-            raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")
+        require(
+            np.all(block.norm <= LARGEST * length),
+            "X",
+            "expected finite rows of at most 10¹² times `length`",
+        )
         drawn = frequencies(self.seed, self.n_features_in_, cosines) / length
         if issparse(block.features):  # whose products go row by row
             phases = block.features @ drawn
@@ -292,8 +295,7 @@ class RandomFeatures(
     def _length(self) -> float:
         if isinstance(self.length, str) and self.length == "auto":
             return LENGTH * self._radius
-        if isinstance(self.length, str):
-            raise InvalidInput("length", f'expected "auto" or a number, got {self.length!r}')
+        must_be(not isinstance(self.length, str), "length", '"auto" or a number', self.length)
         least = self._radius / LARGEST
         return validate.number("length", self.length, at_least=least, at_most=LARGEST)
 

@@ -29,7 +29,7 @@ from pabi.learn.rows import AllOrNothing, CheckedRows, Given, number_or_auto, sc
 from pabi.learn.scaler import QUANTILES, PrivateRanges
 from pabi.learn.schema import numbers_in, read_range
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, warn_once
+from pabi.numbers.errors import must_be, require, warn_once
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
 from pabi.tradeoff.guarantee import Guarantee
@@ -69,8 +69,7 @@ class _TargetScale:
     def of(cls, low: float, high: float) -> _TargetScale:
         """The map of [low, high] onto [−1, 1]. Raises InvalidInput naming `target_range`."""
         centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-        if not reach > 0.0:
-            raise InvalidInput("target_range", f"expected a wider range, got {(low, high)!r}")
+        must_be(reach > 0.0, "target_range", "a wider range", (low, high))
         scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
         return replace(scale, low=low, high=high)
 
@@ -204,14 +203,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """Raises InvalidInput for what would have to be in units of a range that is not known yet."""
         for name in self._IN_UNITS:
             value = getattr(self, name)
-            if value != "auto":
-                raise InvalidInput(
-                    name, f'expected "auto" with a private target_range, got {value!r}'
-                )
-        if state is not None:
-            raise InvalidInput(
-                "keep_state", "expected None with a private target_range: give a public one"
-            )
+            must_be(value == "auto", name, '"auto" with a private target_range', value)
+        require(
+            state is None,
+            "keep_state",
+            "expected None with a private target_range: give a public one",
+        )
 
     def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
         if not self._private:
@@ -411,8 +408,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
 def _positive(y: Array) -> Array:
     """The same numbers. Raises InvalidInput naming `y` where one is negative."""
-    if np.any(y < 0.0):
-        raise InvalidInput("y", "expected numbers ≥ 0")
+    require(not np.any(y < 0.0), "y", "expected numbers ≥ 0")
     return y
 
 
@@ -421,10 +417,8 @@ def _amounts(cells: Any, several: bool) -> Array:
     targets = doubles_of("y", cells_of(cells))
     if not several and targets.shape[1:] == (1,):
         targets = targets[:, 0]
-    if targets.ndim != 1 + several:
-        raise InvalidInput("y", "expected one number a row of X")
-    if not np.all(np.isfinite(targets)):
-        raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
+    require(targets.ndim == 1 + several, "y", "expected one number a row of X")
+    require(np.all(np.isfinite(targets)), "y", "expected finite numbers, got NaN or infinity")
     return targets
 
 
@@ -524,10 +518,12 @@ class _LogLinkRegressor(_LinearRegressor):
 
     def _limits(self) -> tuple[float, float] | None:
         limits = super()._limits()
-        if limits is not None and limits[0] < 0.0:
-            raise InvalidInput(
-                "target_range", f"expected (low, high) with low ≥ 0, got {self.target_range!r}"
-            )
+        must_be(
+            limits is None or limits[0] >= 0.0,
+            "target_range",
+            "(low, high) with low ≥ 0",
+            self.target_range,
+        )
         return limits
 
     def _amounts_of(self, y: Parts) -> Parts:
@@ -651,11 +647,12 @@ class PrivatePoissonRegressor(_LogLinkRegressor):
 
     def _limits(self) -> tuple[float, float] | None:
         limits = super()._limits()
-        if limits is not None and limits[0] != 0.0:
-            raise InvalidInput(
-                "target_range",
-                f"expected (0, high), the counts there may be, got {self.target_range!r}",
-            )
+        must_be(
+            limits is None or limits[0] == 0.0,
+            "target_range",
+            "(0, high), the counts there may be",
+            self.target_range,
+        )
         return limits
 
     def _scale(self) -> _TargetScale:

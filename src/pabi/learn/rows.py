@@ -25,7 +25,7 @@ from pabi.execute.sums import UserRows, are_listed, checked_groups
 from pabi.execute.tables import checked, tagged
 from pabi.learn.plans import AGAIN, ENROLLED
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.errors import PrivacyWarning, must_be, require, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array
 
 # Whose a row is: the users that `fit` is told of, and how many are enrolled.
@@ -58,8 +58,7 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tup
     """
     declared = users if users is None or are_listed(users) else COUNT("users", users)
     if ids is None:
-        if declared is not None:
-            raise InvalidInput("groups", "missing: users are declared, so expected a user a row")
+        require(declared is None, "groups", "missing: users are declared, so expected a user a row")
         return None, ()
     groups = UserRows.of(ids, declared)
     return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)
@@ -263,10 +262,9 @@ def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
     strict, kind = validate.flag("strict", strict), type(step).__name__
     if not _fits_of(step):
         return ()
-    if strict:
-        raise InvalidInput(
-            "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
-        )
+    require(
+        not strict, "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
+    )
     if step.ledger is None:
         warn_once(
             f"{kind}, or a clone of it, was fitted before: guarantee_ is that of one fit; compose all of "
@@ -414,7 +412,6 @@ def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:
 def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
     """A number the user gave, None for "auto"."""
     if isinstance(value, str):
-        if value != "auto":
-            raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
+        must_be(value == "auto", name, '"auto" or a number', value)
         return None
     return validate.number(name, value, **bounds)

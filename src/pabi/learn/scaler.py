@@ -48,7 +48,7 @@ from pabi.learn.rows import (
     warn_if_shortened,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.gaussian import gdp_to_epsilon
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain, shown
@@ -657,8 +657,7 @@ class PrivateWhitener(
             return moments
         hidden = f"noise hides the second moments of {records.width} columns in {moments.n} {moments.unit}s"
         most = resolving(moments)
-        if self.noise_std is not None:
-            raise InvalidInput("noise_std", f"{hidden}: expected less than {plain(most)}")
+        require(self.noise_std is None, "noise_std", f"{hidden}: expected less than {plain(most)}")
         least = replace(moments, noise_std=most).guarantee(delta).epsilon(delta)
         raise TargetUnreachable(
             f"at epsilon = {exact(self.epsilon)}, delta = {exact(delta)} {hidden}: expected an epsilon above "

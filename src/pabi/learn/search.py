@@ -61,7 +61,7 @@ from pabi.learn.search_plans import (
     with_settings,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, up
 from pabi.tradeoff.guarantee import Composed, Guarantee
 
@@ -329,8 +329,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         return tuple(self.besides)
 
     def _candidates(self) -> int:
-        if not isinstance(self.param_distributions, Mapping):
-            raise InvalidInput("param_distributions", "expected a dict of names to values")
+        require(
+            isinstance(self.param_distributions, Mapping),
+            "param_distributions",
+            "expected a dict of names to values",
+        )
         return validate.integer("candidates", self.candidates, at_least=1)
 
     def _slot(self) -> float | None:
@@ -345,14 +348,17 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     def _scored_publicly(self, X_public: Any, y_public: Any) -> bool:
         """Whether public records score. Raises InvalidInput unless just one kind of records does."""
-        if (X_public is None) != (y_public is None):
-            raise InvalidInput("y_public", "expected X_public and y_public together")
+        require(
+            (X_public is None) == (y_public is None),
+            "y_public",
+            "expected X_public and y_public together",
+        )
         share = self._share()
-        if (X_public is None) == (share is None):
-            raise InvalidInput(
-                "validation_share",
-                "expected either it, for private records that score, or X_public and y_public of fit",
-            )
+        require(
+            (X_public is None) != (share is None),
+            "validation_share",
+            "expected either it, for private records that score, or X_public and y_public of fit",
+        )
         if share is not None:
             self._scoring()
         return share is None
@@ -360,11 +366,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     def _scoring(self) -> str:
         """What private records score by. Raises InvalidInput for what nothing is proven of."""
         name = "accuracy" if self.scoring is None else self.scoring
-        if not isinstance(name, str) or name not in SCORES or not is_classifier(self.estimator):
-            raise InvalidInput(
-                "scoring",
-                f"private records score classifiers, by {', '.join(SCORES)}: one of them moves it by little",
-            )
+        require(
+            isinstance(name, str) and name in SCORES and is_classifier(self.estimator),
+            "scoring",
+            f"private records score classifiers, by {', '.join(SCORES)}: one of them moves it by little",
+        )
         SCORES[name].refuse_other(name, last_step(self.estimator), None)
         return name
 
@@ -380,10 +386,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         n, share = _num_samples(X) if users is None else users.users, self._share()
         assert share is not None
         m = round(n * share)
-        if not 0 < m < n:
-            raise InvalidInput(
-                "validation_share", f"expected one that leaves both parts some of {n}"
-            )
+        require(0 < m < n, "validation_share", f"expected one that leaves both parts some of {n}")
         places = generator.permutation(n)
         score, train = np.sort(places[:m]), np.sort(places[m:])
         own = {}
@@ -433,8 +436,14 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     def _sized_blindly(self, settings: Settings, n: int, d: int, outputs: int) -> Sized:
         model = self._model(settings, None)
-        if isinstance(model, Pipeline) and any(hasattr(s, "epsilon") for _, s in model.steps[:-1]):
-            raise InvalidInput("estimator", "a plan without data knows one private step only")
+        require(
+            not (
+                isinstance(model, Pipeline)
+                and any(hasattr(s, "epsilon") for _, s in model.steps[:-1])
+            ),
+            "estimator",
+            "a plan without data knows one private step only",
+        )
         return Sized(settings, model, n, d, outputs)
 
     def _classes(self, tables: _Tables) -> NDArray[Any] | None:
@@ -602,8 +611,11 @@ class _Trials:
         generator = keyed_generator(ticket.key)
         with turns_hidden(), drawn_from(generator):
             model = self._fitted(ticket.place, generator)
-        if guarantee_of(model, strict=False).curve != search.plan_.trials[ticket.place].curve:
-            raise InvalidInput("estimator", "a fit costs something else than its plan says")
+        require(
+            guarantee_of(model, strict=False).curve == search.plan_.trials[ticket.place].curve,
+            "estimator",
+            "a fit costs something else than its plan says",
+        )
         return _Trial(search._score(model, self.tables, generator), sized.settings, model)
 
     def _fitted(self, place: int, generator: np.random.Generator) -> Any:
@@ -672,15 +684,16 @@ def fit_on(
 
 def _refuse_large(machines: Machines | None, public: bool) -> None:
     """Raises InvalidInput for a search that a table in passes is not read for."""
-    if machines is not None:
-        raise InvalidInput(
-            "X", "expected a table in memory on other machines, got one that is read in passes"
-        )
-    if not public:
-        raise InvalidInput(
-            "validation_share",
-            "expected X_public and y_public for a table that is read in passes: it is not parted",
-        )
+    require(
+        machines is None,
+        "X",
+        "expected a table in memory on other machines, got one that is read in passes",
+    )
+    require(
+        public,
+        "validation_share",
+        "expected X_public and y_public for a table that is read in passes: it is not parted",
+    )
 
 
 def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...], int | None]:
@@ -694,11 +707,11 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
         fitted_to(fitted, tables.X, tables.y, groups=tables.ids)
     large = large_table(tables.X) is not None
     image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
-    if large and large_table(image) is None:
-        raise InvalidInput(
-            "estimator",
-            "expected steps of this library for a large table, one that made an array is among them",
-        )
+    require(
+        not large or large_table(image) is not None,
+        "estimator",
+        "expected steps of this library for a large table, one that made an array is among them",
+    )
     width = _width_of(image, tables.y)
     try:
         whole = guarantee_of(fitted, strict=False)
@@ -719,16 +732,17 @@ def _width_of(X: Any, y: Any) -> int:
 def _refuse_before(steps: Pipeline) -> None:
     """Raises InvalidInput where what a plan needs would be private, or trials could be counted."""
     for step in steps.get_params(deep=True).values():
-        if isinstance(step, PrivateCategories) and learns_levels(step):
-            raise InvalidInput(
-                "estimator",
-                "expected declared levels in a PrivateCategories: how many columns it gives is private, and "
-                "a plan states it beforehand",
-            )
-        if isinstance(getattr(step, "ledger", None), Ledger):
-            raise InvalidInput(
-                "ledger", "expected None: give it to the search, which is one release"
-            )
+        require(
+            not (isinstance(step, PrivateCategories) and learns_levels(step)),
+            "estimator",
+            "expected declared levels in a PrivateCategories: how many columns it gives is private, and "
+            "a plan states it beforehand",
+        )
+        require(
+            not isinstance(getattr(step, "ledger", None), Ledger),
+            "ledger",
+            "expected None: give it to the search, which is one release",
+        )
 
 
 def _of_any_fit(guarantee: Guarantee) -> Guarantee:
@@ -747,18 +761,15 @@ def _rows_of(X: Any, y: Any) -> int:
     if (table := large_table(X)) is not None:
         return table.beside(y).counted().rows or 0
     shape = np.shape(X)
-    if len(shape) != 2:
-        raise InvalidInput("X", f"expected shape (n, d), got {shape}")
-    if cells_of(y).shape[:1] != shape[:1]:
-        raise InvalidInput("y", "expected as many rows as X has")
+    require(len(shape) == 2, "X", f"expected shape (n, d), got {shape}")
+    require(cells_of(y).shape[:1] == shape[:1], "y", "expected as many rows as X has")
     return int(shape[0])
 
 
 def _labels(y: Any) -> NDArray[Any]:
     """(n,) labels, none changed by what the others are. Raises InvalidInput for another shape."""
     labels = typed(targets_of(y))
-    if labels.ndim != 1:
-        raise InvalidInput("y", f"expected shape (n,), one label a record, got {labels.shape}")
+    require(labels.ndim == 1, "y", f"expected shape (n,), one label a record, got {labels.shape}")
     return labels
 
 

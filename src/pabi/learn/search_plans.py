@@ -19,7 +19,7 @@ from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import TrainingPlan, together
 from pabi.learn.private_scores import SCORES
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture
@@ -156,10 +156,11 @@ class SearchTarget:
 def planned(target: SearchTarget, sized: Sequence[Sized]) -> SearchPlan:
     """The plan for these settings whose selection meets the target."""
     mean, shape = checked_mean(target.mean_trials), checked_shape(target.shape)
-    if shape < _LEAST_SHAPE:
-        raise InvalidInput(
-            "shape", f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}"
-        )
+    require(
+        not shape < _LEAST_SHAPE,
+        "shape",
+        f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}",
+    )
     law = TrialLaw(gamma_of(mean, shape), shape)
     delta, most = target.delta / mean, law.quantile(_MOST)
 
@@ -269,12 +270,12 @@ def drawn_settings(
 def refuse_forbidden(names: Sequence[str]) -> None:
     """InvalidInput, by name, for a setting that the search decides."""
     for name in names:
-        if not isinstance(name, str):
-            raise InvalidInput("param_distributions", f"expected names, got {name!r}")
-        if name.rpartition("__")[2] in FORBIDDEN:
-            raise InvalidInput(
-                name, "expected no setting of privacy or randomness: the search decides it"
-            )
+        must_be(isinstance(name, str), "param_distributions", "names", name)
+        require(
+            name.rpartition("__")[2] not in FORBIDDEN,
+            name,
+            "expected no setting of privacy or randomness: the search decides it",
+        )
 
 
 def _checked_values(name: str, values: Any) -> Any:
@@ -321,8 +322,8 @@ def with_settings(estimator: Any, settings: Settings) -> Any:
     )
     last = last_step(model)
     for name in ("noise_std", "random_state"):
-        if getattr(last, name) is not None:
-            raise InvalidInput(name, "expected None: the search decides it")
-    if last.ledger is not None:
-        raise InvalidInput("ledger", "expected None: give it to the search, which is one release")
+        require(getattr(last, name) is None, name, "expected None: the search decides it")
+    require(
+        last.ledger is None, "ledger", "expected None: give it to the search, which is one release"
+    )
     return model

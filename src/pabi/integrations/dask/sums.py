@@ -32,7 +32,7 @@ from pabi.integrations.dask.tasks import (
     release,
     trusted,
 )
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.rounding import Array
 
 # What workers do: they hold partitions of the records, and sum the clipped gradients of some of their
@@ -80,8 +80,11 @@ class Recipe:
             return linear if weights is None else linear.weighted(weights)
         assert self.own is not None
         for name, values in (("X", X), ("y", y)):
-            if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
-                raise InvalidInput(name, "expected finite numbers")
+            require(
+                values.dtype.kind != "f" or np.all(np.isfinite(values)),
+                name,
+                "expected finite numbers",
+            )
         own = self.own
         return lambda x, rows: own(x, X[rows], y[rows])
 
@@ -181,10 +184,12 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
         features, *beside = _cells(recipe.columns, features, *beside)
     X, y, *rest = (np.ascontiguousarray(part) for part in (features, *beside) if part is not None)
     for name, part in zip(("X", "y", "weights"), (X, y, *rest), strict=False):
-        if part.ndim == 0 or len(part) != len(X):
-            raise InvalidInput("y" if name == "X" else name, "expected as many rows as X has")
-        if part.dtype.kind not in PLAIN:
-            raise InvalidInput(name, f"expected numbers, got {_kind(part)}")
+        require(
+            part.ndim != 0 and len(part) == len(X),
+            "y" if name == "X" else name,
+            "expected as many rows as X has",
+        )
+        require(part.dtype.kind in PLAIN, name, f"expected numbers, got {_kind(part)}")
     signed = recipe.loss is not None and recipe.loss.response == "sign"
     check = 0
     for part in (X, y, *rest):
@@ -210,8 +215,11 @@ def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[An
     assert columns.dtype is not None
     names = list(columns.names)
     expected = [*names, *(one for one in (columns.target, columns.weight) if one is not None)]
-    if sorted(map(str, frame.columns)) != sorted(expected):
-        raise InvalidInput("X", f"expected the columns {expected!r} in every partition")
+    require(
+        sorted(map(str, frame.columns)) == sorted(expected),
+        "X",
+        f"expected the columns {expected!r} in every partition",
+    )
     targets = targets if columns.target is None else frame[columns.target]
     weights = weights if columns.weight is None else frame[columns.weight]
     return frame_rows(frame[names], names, columns.dtype), _plain(targets), _plain(weights)
@@ -285,10 +293,16 @@ class ClusterGradients(RemoteGradients):
 
     def _checked(self, value: PartialSum, place: Place, count: int, x: Array) -> Array:
         """The part of the sum, if it is the one that was asked for."""
-        if (value.place, value.count) != (place, count):
-            raise InvalidInput("client", "a worker answered another question than it was asked")
-        if value.check != self._summaries[place[-1]].check:
-            raise InvalidInput("X", f"{_CHANGED} (partition {place[-1]})")
+        require(
+            (value.place, value.count) == (place, count),
+            "client",
+            "a worker answered another question than it was asked",
+        )
+        require(
+            value.check == self._summaries[place[-1]].check,
+            "X",
+            f"{_CHANGED} (partition {place[-1]})",
+        )
         check_alike(self._summaries[0].arithmetic, value.arithmetic)
         return returned("client", value.value, x.shape)
 
@@ -310,17 +324,19 @@ class ClusterGradients(RemoteGradients):
         summaries: list[Summary] = self._answers(summary, numbers, keys)
         for one in summaries:
             check_alike(summaries[0].arithmetic, one.arithmetic)
-            if one.shapes != summaries[0].shapes:
-                raise InvalidInput(
-                    "X",
-                    f"expected rows of shape {summaries[0].shapes[0]} with targets of shape "
-                    f"{summaries[0].shapes[1]}, as in the first partition, got {one.shapes[0]} and "
-                    f"{one.shapes[1]} in partition {one.number}",
-                )
-        if not sum(one.rows for one in summaries):
-            raise InvalidInput("X", "expected at least one row, got none")
-        if len(frozenset.union(*(one.labels for one in summaries))) > 1:
-            raise InvalidInput("y", "expected labels all in {0, 1} or all in {-1, 1}")
+            require(
+                one.shapes == summaries[0].shapes,
+                "X",
+                f"expected rows of shape {summaries[0].shapes[0]} with targets of shape "
+                f"{summaries[0].shapes[1]}, as in the first partition, got {one.shapes[0]} and "
+                f"{one.shapes[1]} in partition {one.number}",
+            )
+        require(sum(one.rows for one in summaries), "X", "expected at least one row, got none")
+        require(
+            len(frozenset.union(*(one.labels for one in summaries))) <= 1,
+            "y",
+            "expected labels all in {0, 1} or all in {-1, 1}",
+        )
         return summaries
 
     def _answers(
@@ -363,8 +379,11 @@ class ClusterGradients(RemoteGradients):
         features, target = self._summaries[0].shapes
         if recipe.loss is None:
             return recipe.own
-        if len(features) != 1 or 0 in features:
-            raise InvalidInput("X", f"expected shape (n, d), got rows of shape {features}")
+        require(
+            len(features) == 1 and 0 not in features,
+            "X",
+            f"expected shape (n, d), got rows of shape {features}",
+        )
         weights = np.ones(1) if recipe.weighted else None
         return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int), weights)
 

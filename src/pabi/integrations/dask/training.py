@@ -18,7 +18,7 @@ from pabi.integrations.dask.blocks import Columns, blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, OwnGradients, Recipe
 from pabi.integrations.dask.tasks import check_client
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 
 def train(
@@ -152,17 +152,18 @@ def train(
 
 def _of_loss(run: NoisySGD, declared: Declared, columns: Columns, x0: ArrayLike | None) -> Recipe:
     """The gradients of the loss that is described. Raises InvalidInput where it is of no linear model."""
-    if run.loss.kind not in LINEAR_LOSSES:
-        raise InvalidInput(
-            "per_record_gradients",
-            f"missing: the gradients of a loss of kind {run.loss.kind!r} are not known here",
-        )
+    require(
+        run.loss.kind in LINEAR_LOSSES,
+        "per_record_gradients",
+        f"missing: the gradients of a loss of kind {run.loss.kind!r} are not known here",
+    )
     parameters = dict(run.loss.parameters)
     loss = executable(run.loss.kind, **parameters)
-    if declared.feature_norm is None and declared.intercept_scaling is not None:
-        raise InvalidInput(
-            "feature_norm", "missing: beside an intercept, the loss does not say how long rows are"
-        )
+    require(
+        declared.feature_norm is not None or declared.intercept_scaling is None,
+        "feature_norm",
+        "missing: beside an intercept, the loss does not say how long rows are",
+    )
     if declared.feature_norm is None:
         declared = replace(declared, feature_norm=parameters["feature_norm"])
     classes = parameters.get("classes")
@@ -179,8 +180,7 @@ def _of_callable(
     """The gradients that the caller computes. Raises InvalidInput where anything is stated `beside` them."""
     validate.function("per_record_gradients", gradients)
     for name, value in beside.items():
-        if value is not None:
-            raise InvalidInput(
-                name, "expected None beside per_record_gradients: rows go as they are"
-            )
+        require(
+            value is None, name, "expected None beside per_record_gradients: rows go as they are"
+        )
     return Recipe(run, columns, Declared(), own=gradients)

@@ -15,7 +15,7 @@ from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.blocks import Rows, part_of, rows_in
 from pabi.execute.records import MOST_ROWS, Records, RowBlock
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array
 
 
@@ -35,12 +35,16 @@ def checked_module(module: Any) -> Any:
             f"expected what is in the {kind}, its .module: one process computes all of a step",
         )
     for name, parameter in module.named_parameters():
-        if parameter.is_complex():
-            raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")
-        if parameter.is_meta:
-            raise InvalidInput(
-                "module", f"expected parameters that have values, got {name!r} on the meta device"
-            )
+        require(
+            not parameter.is_complex(),
+            "module",
+            f"expected real parameters, got {name!r} of complex ones",
+        )
+        require(
+            not parameter.is_meta,
+            "module",
+            f"expected parameters that have values, got {name!r} on the meta device",
+        )
     return module
 
 
@@ -159,12 +163,14 @@ def checked_loss_of_records(loss: Any) -> Any:
 
     Raises InvalidInput where it would not be what it is of a batch.
     """
-    if loss is None or not callable(loss):
-        raise InvalidInput("loss", f"expected a callable (output, target) ↦ a number, got {loss!r}")
-    if getattr(loss, "weight", None) is not None and getattr(loss, "reduction", "") == "mean":
-        raise InvalidInput(
-            "reduction", "expected 'sum' with a weight, which a mean over one record cancels"
-        )
+    must_be(
+        loss is not None and callable(loss), "loss", "a callable (output, target) ↦ a number", loss
+    )
+    require(
+        getattr(loss, "weight", None) is None or getattr(loss, "reduction", "") != "mean",
+        "reduction",
+        "expected 'sum' with a weight, which a mean over one record cancels",
+    )
     if getattr(loss, "reduction", "mean") not in ("mean", "sum"):
         raise InvalidInput("reduction", f"expected 'mean' or 'sum', got {loss.reduction!r}")
     return loss

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -286,7 +286,11 @@ def train_and_keep(
             keep(replace(last, assumed=guarantee.besides), x)
         return x
 
-    with reserved(options.ledger, proven, secret=secret), _laid_out(gradients):
+    with reserved(options.ledger, proven, secret=secret), contextlib.ExitStack() as laid_out:
+        if (layout := _layout(gradients)) is not None:
+            laid_out.callback(
+                layout.close
+            )  # which removes the rows that are on a disk in their order
         x = released(execute)
     files.remove()
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
@@ -369,16 +373,6 @@ def _own(run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None) 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:
     """Where the rows of a large table lie; None of rows in memory."""
     return gradients.layout if isinstance(gradients, LinearGradients) else None
-
-
-@contextlib.contextmanager
-def _laid_out(gradients: PerRecordGradients | RemoteGradients | None) -> Iterator[None]:
-    """Removes the rows that are on a disk in their order, however training ends."""
-    try:
-        yield
-    finally:
-        if (layout := _layout(gradients)) is not None:
-            layout.close()
 
 
 def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:

@@ -68,8 +68,7 @@ def on_grid(x: Array, noise_std: float) -> Array:
     grid = grid_of(noise_std)
     if grid is None:
         return x
-    rounded: Array = np.asarray(np.rint(x / grid) * grid)
-    return rounded
+    return np.asarray(np.rint(x / grid) * grid)
 
 
 def grid_of(noise_std: float) -> float | None:

@@ -303,15 +303,15 @@ class RowMap:
                 rows = records.as_seen(block)
                 yield block.part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
             return
-        matrix = self.matrix.astype(np.float32)
+        matrix: Any = self.matrix.astype(np.float32)
         count = max(1, min(MOST_ROWS, _HELD // records.width))
         for first in range(0, records.n, count):
             part = slice(first, min(first + count, records.n))
-            rows = (records.dense(part) / self.unit).astype(np.float32)
+            rows: Any = (records.dense(part) / self.unit).astype(np.float32)
             if self.diagonal:
                 yield part, rows * matrix
             elif anywhere:  # products from BLAS add in another order at the edges of a block
-                yield part, _products_by_row(rows, matrix)
+                yield part, by_row("ij,kj->ik", rows, matrix)  # a symmetric one
             else:
                 yield part, rows @ matrix
 
@@ -320,11 +320,6 @@ class RowMap:
         if isinstance(image, np.ndarray):
             return np.asarray(image * factors)
         return image.multiply(factors).tocsr()
-
-
-def _products_by_row(rows: Any, matrix: Any) -> Any:
-    """rows @ matrix, for a symmetric matrix."""
-    return by_row("ij,kj->ik", rows, matrix)
 
 
 def _lengths(image: Any) -> Array:

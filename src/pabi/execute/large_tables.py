@@ -234,7 +234,7 @@ class LargeTable(PassesTable):
         if isinstance(self._data, MadeRows) and self._data.beside is not None:
             return self._data.beside.shape[0], self.width()
         count = getattr(self._data, "shape", (None,))[0]
-        if _is_dataset(self._data):
+        if is_dataset(self._data):
             count = self._data.count_rows()
         if not isinstance(count, int):
             count = self.cells().counted().rows
@@ -336,7 +336,7 @@ def large_table(X: Any) -> LargeTable | None:
     """The table that X is, None where it is in memory, or in a file that is mapped there."""
     if isinstance(X, LargeTable):
         return X
-    return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
+    return LargeTable(X) if _home(X) in ("dask", "zarr") or is_dataset(X) else None
 
 
 def in_memory(X: Any, cells: Any, argument: str) -> Any:
@@ -371,7 +371,7 @@ def _opened(data: Any, scratch: str | os.PathLike[str] | None) -> Any:
     is_table = (
         isinstance(data, np.ndarray | MadeRows)
         or _home(data) in ("dask", "zarr")
-        or _is_dataset(data)
+        or is_dataset(data)
     )
     require(is_table, "X", f"{_EXPECTED}, got a {type(data).__name__}")
     if getattr(data, "ndim", 2) != 2:
@@ -414,7 +414,7 @@ def _is_table(file: Path, folder: Path) -> bool:
 def _names(data: Any) -> tuple[str, ...] | None:
     if isinstance(data, MadeRows):
         return data.names
-    if _is_dataset(data):
+    if is_dataset(data):
         return tuple(data.schema.names)
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
 
@@ -465,5 +465,6 @@ def _home(value: Any) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def _is_dataset(value: Any) -> bool:
+def is_dataset(value: Any) -> bool:
+    """Whether it is a dataset of pyarrow's, or a stream of Arrow's that was read once."""
     return isinstance(value, ReadOnce) or type(value).__module__ == "pyarrow._dataset"

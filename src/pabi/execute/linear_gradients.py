@@ -127,8 +127,7 @@ class LinearGradients:
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
         x = self.records.dense_of(self._blocks(rows))
-        gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
-        return gradients
+        return np.asarray(weight[:, None] * (x if weight.ndim == 1 else x[:, :, None]))
 
     def clipped_sum(self, x: Array, rows: Rows, limit: Limit, shares: Array | None = None) -> Array:
         """Σ of the gradients over `rows`, each within `limit` and then times its share in [0, 1], if it has
@@ -248,8 +247,7 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     # Row by row: a record that is not clipped must not notice that another one is.
     margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms
     factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
-    clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
-    return clipped
+    return np.asarray(weight * (factor if weight.ndim == 1 else factor[:, None]))
 
 
 class LossGradients(LinearGradients):

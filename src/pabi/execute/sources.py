@@ -89,10 +89,6 @@ _NONE = "expected at least one row, got none"
 _MIXED = "expected labels that are all text, or all numbers"
 
 
-def _untold() -> object:
-    return None
-
-
 def _same(cells: NDArray[Any]) -> NDArray[Any]:
     return cells
 
@@ -110,7 +106,7 @@ class Parts:
 
     read: Read
     name: str = "X"
-    state: Callable[[], object] = _untold
+    state: Callable[[], object] = lambda: None
     width: int | None = None
     change: Change = _same
     array: Any = None
@@ -320,13 +316,10 @@ def slices(array: Any) -> Chunks:
 
 def _rows_together(array: Any) -> int:
     """So many rows that a read is worth it; of a chunked array whole chunks."""
-    least = min(_ROWS, max(1, READ // max(1, _row_bytes(array))))
+    row = int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))  # in bytes
+    least = min(_ROWS, max(1, READ // max(1, row)))
     chunk = int((getattr(array, "chunks", None) or (1,))[0])
     return max(chunk, least // chunk * chunk)
-
-
-def _row_bytes(array: Any) -> int:
-    return int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))
 
 
 def _slice(array: Any, first: int, length: int) -> NDArray[Any]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pabi.budget.ledger import Ledger, entries_noting, name_of
 from pabi.execute.checkpoint import write_secret
@@ -21,6 +21,7 @@ from pabi.execute.states import FORMAT, ForgottenRequest, SecretState, read_stat
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.locking import only_name
+from pabi.tradeoff.guarantee import Guarantee
 
 try:
     import fcntl
@@ -286,3 +287,21 @@ def refuse_stale(state: SecretState, ledger: Ledger | None) -> None:
         "state",
         "the ledger knows a later one: this is an older copy, or one of another model",
     )
+
+
+class Keeping(NamedTuple):
+    """What becomes of the state of a fit: what `write` does with it, and what it notes beside."""
+
+    write: Callable[[SecretState], None]
+    facts: Mapping[str, Any]
+
+
+def kept_in(state: StateFile, ledger: Ledger | None) -> Keeping:
+    """The first state of a model is written to this file."""
+    facts = {"note": state.note, **first_name(ledger)}
+    return Keeping(lambda secret: write_state(state, secret), facts)
+
+
+def noting_state(guarantee: Guarantee, keeping: Keeping | None) -> Guarantee:
+    """What a ledger enters of a fit, with the name of the state that it leaves."""
+    return guarantee if keeping is None else guarantee.noting(noted_name(keeping.facts))

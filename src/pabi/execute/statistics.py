@@ -137,8 +137,10 @@ def noisy_moments(
     factors = None if users is None else _roots(users)
 
     def execute(randomness: Randomness) -> Array:
-        release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
-        return release(records, noise_std, grid, randomness.generator(), factors)
+        generator = randomness.generator()
+        if moments.diagonal:
+            return noisy(_sums_of_squares(records, factors), noise_std, grid, generator)
+        return _noisy_matrix(records, noise_std, grid, generator, factors)
 
     values, guarantee = terms.release(terms.guarantee_of(moments), execute)
     return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
@@ -187,16 +189,6 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
 
 
 # Every local below is secret but what is returned.
-
-
-def _noisy_sums_of_squares(
-    records: Records,
-    noise_std: float,
-    grid: float,
-    generator: np.random.Generator,
-    factors: Array | None,
-) -> Array:
-    return noisy(_sums_of_squares(records, factors), noise_std, grid, generator)
 
 
 def _noisy_matrix(

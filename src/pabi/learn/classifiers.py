@@ -244,8 +244,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _chosen(self, rows: Any) -> NDArray[Any]:
         scores = self._scores(rows)
         numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        chosen: NDArray[Any] = self.classes_[numbers]
-        return chosen
+        return np.asarray(self.classes_[numbers])
 
     def _names_of_outputs(self, outputs: int) -> list[Any]:
         return [None] if outputs == 1 else self.classes_.tolist()

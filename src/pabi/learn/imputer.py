@@ -20,7 +20,7 @@ from pabi.execute.statistics import level_counts
 from pabi.execute.tables import tagged
 from pabi.learn.plans import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
-from pabi.learn.scaler import MomentsInRanges, means
+from pabi.learn.scaler import MomentsInRanges, means, spread_of
 from pabi.learn.schema import read_levels
 from pabi.numbers import validate
 from pabi.numbers.errors import must_be, require
@@ -62,9 +62,7 @@ def level_counters(table: Parts, columns: Sequence[int]) -> list[Counter[str]]:
 
 def threshold_of(failure: float, columns: int) -> float:
     """z with 1 − (1 − Q(z))^d at most `failure`, and hardly less."""
-    from scipy.special import ndtri
-
-    threshold = max(0.0, float(-ndtri(failure / columns)))
+    threshold = max(0.0, spread_of(failure / columns))
     while failure_of(threshold, columns) > failure:
         threshold += _ROUNDING * max(1.0, threshold)
     return threshold

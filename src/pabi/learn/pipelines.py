@@ -23,7 +23,6 @@ from pabi.execute.engine import Trained
 from pabi.execute.statistics import ReleasedMoments
 from pabi.learn.guards import (
     UNKNOWN,
-    StepFinding,
     depends_on_types,
     findings_in,
     is_ours,
@@ -425,15 +424,12 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
         if strict:
             raise refusal(finding, "; with strict=False it is assumed that this one learnt nothing")
     for finding in findings:
-        warn_once(_warning(finding), PrivacyWarning)
+        warn_once(
+            f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
+            "guarantee covers it",
+            PrivacyWarning,
+        )
     return [UNCLEAR.format(step=finding.step) for finding in findings]
-
-
-def _warning(finding: StepFinding) -> str:
-    return (
-        f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
-        "guarantee covers it"
-    )
 
 
 def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:

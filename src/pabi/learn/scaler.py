@@ -152,9 +152,7 @@ def questions_of(quantiles: int, *, bounded: bool) -> int:
 
 def margin_of(noise_std: float, counts: int) -> float:
     """What the noise on so many counts hardly exceeds."""
-    from scipy.special import ndtri
-
-    return noise_std * float(-ndtri(_DOUBT / max(counts, 1)))
+    return noise_std * spread_of(_DOUBT / max(counts, 1))
 
 
 def spread_of(share: float) -> float:

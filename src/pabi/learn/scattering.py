@@ -406,7 +406,9 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _, *wavelets = self._geometry()
         channels = paths(*wavelets)
         validate.POSITIVE("scale", self.scale)
-        if self.groups is not None and _remainder(len(channels), self.groups):
+        if self.groups is not None and (
+            len(channels) % validate.integer("groups", self.groups, at_least=1)
+        ):
             expected = f"expected a divisor of the {len(channels)} channels or None"
             raise InvalidInput("groups", f"{expected}, got {self.groups!r}")
         return channels
@@ -441,10 +443,6 @@ def _sides(shape: Any) -> tuple[int, int]:
         raise InvalidInput("shape", f"expected two integers, (h, w), got {shape!r}") from None
     height = validate.integer("shape", height, at_least=2)
     return height, validate.integer("shape", width, at_least=2)
-
-
-def _remainder(channels: int, groups: Any) -> int:
-    return channels % validate.integer("groups", groups, at_least=1)
 
 
 def _name(path: Path) -> str:

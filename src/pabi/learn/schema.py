@@ -427,6 +427,22 @@ def targets_of(y: Any) -> NDArray[Any]:
     return cells
 
 
+def amounts(cells: Any, several: bool) -> Array:
+    """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
+    targets = doubles_of("y", cells_of(cells))
+    if not several and targets.shape[1:] == (1,):
+        targets = targets[:, 0]
+    require(targets.ndim == 1 + several, "y", "expected one number a row of X")
+    require(np.all(np.isfinite(targets)), "y", "expected finite numbers, got NaN or infinity")
+    return targets
+
+
+def positive(y: Array) -> Array:
+    """The same numbers. Raises InvalidInput naming `y` where one is negative."""
+    require(not np.any(y < 0.0), "y", "expected numbers ≥ 0")
+    return y
+
+
 # Weights of classes: public numbers by which a record's loss is multiplied.
 #
 # They are brought to a largest of 1. A record's gradient is then at most as long as without weights, and

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.cells import cells_of, joined, typed
-from pabi.execute.large_tables import LargeTable, number_type
+from pabi.execute.large_tables import LargeTable, is_dataset, number_type
 from pabi.execute.source_files import (
     arrow_columns,
     arrow_dataset,
@@ -83,7 +83,7 @@ def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
     """The blocks of a table and of what stands beside it. Raises InvalidInput naming one of them."""
     require(y is not None, "y", "missing: every record has a target")
     data = X
-    if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or _is_arrow(X):
+    if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or is_dataset(X):
         table = X if isinstance(X, LargeTable) else LargeTable(X)
         if not _is_dask(table.data):
             return _of_files(table, y, weights)
@@ -245,7 +245,3 @@ def _is_dask(value: Any) -> bool:
     return type(value).__module__.startswith("dask") and extra("dask", "dask").is_dask_collection(
         value
     )
-
-
-def _is_arrow(value: Any) -> bool:
-    return type(value).__module__ == "pyarrow._dataset"

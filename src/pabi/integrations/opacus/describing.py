@@ -21,7 +21,7 @@ from pabi.describe.batches import (
 )
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.updates import Momentum, Other, Update
+from pabi.describe.updates import Momentum, Other
 from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.integrations.opacus.optimizers import EVERY, WHOLE, learning_rates, settings_of
 from pabi.numbers import validate
@@ -463,7 +463,7 @@ def from_opacus(
         clip_norm=step.max_grad_norm,
         noise_multiplier=step.noise_multiplier,
         adjacency=adjacency,
-        update=_plainly(update),
+        update="sgd" if update.plain else update,
         release=release,
     )
 
@@ -479,10 +479,6 @@ def _sizes(rates: list[float], scale: Fraction) -> Any:
     """Step sizes: a number where all are the same. Off by a unit in the last place, where scaled."""
     sizes = np.array(rates) if scale == 1 else np.array([float(Fraction(r) * scale) for r in rates])
     return float(sizes[0]) if np.all(sizes == sizes[0]) else sizes
-
-
-def _plainly(update: Update) -> str | Update:
-    return "sgd" if update.plain else update
 
 
 def _described(loss: Loss, decay: float, scale: Fraction, *, norm: float, how: str) -> Loss:

@@ -67,7 +67,8 @@ class WatchedSteps:
             "skipped by hand (signal_skip_step) count a record more often than the run says",
         )
         if not parts:
-            self.most = max(self.most, _records_of(optimizer))
+            records = [sum(map(len, _samples(parameter))) for parameter in optimizer.params]
+            self.most = max(self.most, *records)
         self._due = True
 
     def refuse_changed(self) -> None:
@@ -176,10 +177,6 @@ def _samples(parameter: Any) -> list[Any]:
     """The gradients of records, batch by batch; none where they are clipped without being held."""
     samples = getattr(parameter, "grad_sample", None)
     return [] if samples is None else samples if isinstance(samples, list) else [samples]
-
-
-def _records_of(optimizer: Any) -> int:
-    return max(sum(len(part) for part in _samples(p)) for p in optimizer.params)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -383,11 +380,10 @@ def _check_scheduler(scheduler: Any, optimizer: Any) -> None:
 def _stand_in(groups: Sequence[Group]) -> Any:
     """An optimiser with these groups' settings and no parameter of the model."""
     copies = [
-        {**{key: value for key, value in group.items() if key != "params"}, "params": [_nothing()]}
+        {
+            **{key: value for key, value in group.items() if key != "params"},
+            "params": [_torch.zeros(1)],
+        }
         for group in groups
     ]
     return _torch.optim.SGD(copies, lr=1.0)
-
-
-def _nothing() -> Any:
-    return _torch.zeros(1)

@@ -304,12 +304,12 @@ def gradient_sum_of(
 ) -> GradientSum:
     """The sum of a batch's clipped gradients, as `train` takes it. Raises InvalidInput."""
     batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
-    if (per_record_gradients is None) == (clipped_gradient_sum is None):
-        which = "neither" if per_record_gradients is None else "both"
-        raise InvalidInput(
-            "per_record_gradients",
-            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {which}",
-        )
+    require(
+        (per_record_gradients is None) != (clipped_gradient_sum is None),
+        "per_record_gradients",
+        "expected exactly one of per_record_gradients and clipped_gradient_sum, got "
+        + ("neither" if per_record_gradients is None else "both"),
+    )
     for name, value in (
         ("per_record_gradients", per_record_gradients),
         ("clipped_gradient_sum", clipped_gradient_sum),

@@ -173,9 +173,11 @@ def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") ->
     except (TypeError, ValueError):
         raise InvalidInput(field, f"expected an array of shape {shape}") from None
     require(array.dtype.kind in "fiu", field, f"expected real numbers, got dtype {array.dtype}")
-    if array.shape != shape:
-        expected = f"{named} = {shape}" if named else f"{shape}"
-        raise InvalidInput(field, f"expected shape {expected}, got {array.shape}")
+    require(
+        array.shape == shape,
+        field,
+        f"expected shape {f'{named} = {shape}' if named else shape}, got {array.shape}",
+    )
     array = array.astype(np.float64, copy=False)
     require(np.all(np.isfinite(array)), field, "expected finite numbers")
     return array

@@ -300,8 +300,8 @@ class RowMap:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
         if records.sparse and self.diagonal:
             for block in records.blocks(slice(0, records.n)):
-                rows = records.as_seen(block)
-                yield block.part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
+                scales = (self.matrix / self.unit)[None, :]
+                yield block.part, records.as_seen(block).multiply(scales).tocsr()
             return
         matrix: Any = self.matrix.astype(np.float32)
         count = max(1, min(MOST_ROWS, _HELD // records.width))

@@ -130,9 +130,7 @@ def noisy_moments(
     must_be(_SQUARES[0] < square < _SQUARES[1], "feature_norm", f"a square in {_SQUARES}", square)
     grid = grid_for(square * _BY_THE_GRID / moments.dimension, least)
     moved = grid * moments.dimension / square
-    if not moved < 0.25:
-        most = "noise below 2⁴³/d times the square of feature_norm"
-        raise InvalidInput("noise_std", f"expected {most}, got {least!r}")
+    must_be(moved < 0.25, "noise_std", "noise below 2⁴³/d times the square of feature_norm", least)
     noise_std = up(least * noise_factor(moments.n, None if users is None else MOST_ROWS, moved))
     factors = None if users is None else _roots(users)
 
@@ -169,9 +167,13 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
     """Raises InvalidInput unless the records are as described."""
     validate.exactly("moments", moments, NoisySecondMoments, "a pabi.NoisySecondMoments")
     validate.instance("records", records, Records, "pabi.learn.Records")
-    if (users is not None) != (moments.unit == "user"):
-        missing = "missing: moments of users need a user a row"
-        raise InvalidInput("groups", missing if users is None else "expected moments of users")
+    require(
+        (users is not None) == (moments.unit == "user"),
+        "groups",
+        "missing: moments of users need a user a row"
+        if users is None
+        else "expected moments of users",
+    )
     if users is not None:
         checked_groups(users, moments.n, records.n)
     held = records.n if users is None else users.users
@@ -355,9 +357,11 @@ class _Search:
         """Answers as many questions as the counts of this pass and those before it do."""
         self._counts |= counts
         while self._question is not None and self._question.threshold in self._counts:
-            if self._asked == self._statistics.questions:
-                most = self._statistics.questions
-                raise InvalidInput("questions", f"expected at most {most} of a column")
+            require(
+                self._asked != self._statistics.questions,
+                "questions",
+                f"expected at most {self._statistics.questions} of a column",
+            )
             self._asked += 1
             count = np.array([float(self._counts[self._question.threshold])])
             self._ask(float(_noisy(self._statistics, count, 1.0, generator)[0]))

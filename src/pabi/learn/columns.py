@@ -304,9 +304,12 @@ def read_levels(field: str, value: Any, at_least: int, *, any_case: bool = False
     several = isinstance(value, (list, tuple)) and len(value) >= at_least
     kinds = {type(level) for level in value} if several else set()
     texts = [folded(text_of(level), any_case) for level in value] if several else []
-    if kinds not in ({str}, {int}) or "" in texts:
-        expected = f"a list of {at_least} or more distinct strings, or of integers"
-        raise InvalidInput(field, f"expected {expected}, got {value!r}")
+    must_be(
+        kinds in ({str}, {int}) and "" not in texts,
+        field,
+        f"a list of {at_least} or more distinct strings, or of integers",
+        value,
+    )
     twice = next((level for level in texts if texts.count(level) > 1), None)
     require(twice is None, field, f"expected distinct levels, got {twice!r} twice")
     return list(value)

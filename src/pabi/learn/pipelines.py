@@ -524,7 +524,9 @@ def _costs(path: str, step: Any) -> list[Guarantee]:
     if type(guarantee) is Guarantee:
         return [guarantee]
     declared = is_ours(step) and attributes.get("releases_") == ()  # there was nothing to release
-    if is_private(step) and not declared:
-        kind = type(step).__name__
-        raise InvalidInput(path, f"expected a fitted {kind}: this one has no guarantee yet")
+    require(
+        declared or not is_private(step),
+        path,
+        f"expected a fitted {type(step).__name__}: this one has no guarantee yet",
+    )
     return []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.accounted import Adjacency, changed
 from pabi.execute.sums import UserRows
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 
 _UNITS = 1 << 30
@@ -49,9 +49,11 @@ class PrivateScore:
             "scoring",
             f"{name} expects two classes, got {classes}",
         )
-        if not hasattr(model, self.needs):
-            kind = type(model).__name__
-            raise InvalidInput("scoring", f"{name} expects probabilities, which a {kind} has not")
+        require(
+            hasattr(model, self.needs),
+            "scoring",
+            f"{name} expects probabilities, which a {type(model).__name__} has not",
+        )
 
     def exact(
         self, model: Any, X: Any, labels: NDArray[Any], users: UserRows | None, adjacency: Adjacency

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from pabi.execute.cells import doubles_of, unmasked
 from pabi.execute.tables import tagged
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 # Morlet wavelets and the Gaussian low-pass filter, as Fourier transforms on a periodic grid.
@@ -406,20 +406,25 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _, *wavelets = self._geometry()
         channels = paths(*wavelets)
         validate.POSITIVE("scale", self.scale)
-        if self.groups is not None and (
-            len(channels) % validate.integer("groups", self.groups, at_least=1)
-        ):
-            expected = f"expected a divisor of the {len(channels)} channels or None"
-            raise InvalidInput("groups", f"{expected}, got {self.groups!r}")
+        must_be(
+            self.groups is None
+            or len(channels) % validate.integer("groups", self.groups, at_least=1) == 0,
+            "groups",
+            f"a divisor of the {len(channels)} channels or None",
+            self.groups,
+        )
         return channels
 
     def _images(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """(n, h·w) or (n, h, w) of a real type, without a copy where there is an array."""
         images = _real(X)
         height, width = self.shape
-        if images.shape[1:] not in ((height, width), (height * width,)):
-            expected = f"expected rows of {height * width} pixels or images of {height} × {width}"
-            raise InvalidInput("X", f"{expected}, got entries of shape {images.shape[1:]}")
+        require(
+            images.shape[1:] in ((height, width), (height * width,)),
+            "X",
+            f"expected rows of {height * width} pixels or images of {height} × {width}, got entries of shape "
+            f"{images.shape[1:]}",
+        )
         require(len(images), "X", "expected at least one image, got none")
         if reset:
             self.n_features_in_ = height * width

@@ -265,9 +265,11 @@ def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
     """Raises InvalidInput for a run that is not executed here, or not by this optimiser."""
     other = isinstance(run, NoisySGD) and isinstance(run.rule, Other)
     refuse_unenforceable(replace(run, update="sgd") if other and optimizer is not None else run)
-    if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
-        kind = type(optimizer).__name__
-        raise InvalidInput("optimizer", f"expected an optax.GradientTransformation, got a {kind}")
+    require(
+        optimizer is None or (hasattr(optimizer, "init") and hasattr(optimizer, "update")),
+        "optimizer",
+        f"expected an optax.GradientTransformation, got a {type(optimizer).__name__}",
+    )
     must_be(
         optimizer is None or other,
         "update",
@@ -281,11 +283,11 @@ def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
     )
     require(run.prox is None, "prox", "expected none: pabi.learn.train applies proximal maps")
     capped = dict(run.loss.parameters).get("residual_cap", 1.0) != 1.0
-    if run.clipping != "norm" or capped:
-        field = "residual_cap" if capped else "clipping"
-        raise InvalidInput(
-            field, "expected whole gradients clipped by norm: pabi.learn.train clips residuals"
-        )
+    require(
+        run.clipping == "norm" and not capped,
+        "residual_cap" if capped else "clipping",
+        "expected whole gradients clipped by norm: pabi.learn.train clips residuals",
+    )
 
 
 def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:

@@ -161,9 +161,12 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         """
         validate.instance("run", run, NoisySGD, "a pabi.NoisySGD")
         run.gradient_noise_std  # noqa: B018  refuses a run without noise
-        if run.clip_norm is None or run.clipping != "norm":
-            what = "a clip_norm and clipping='norm', which is what Opacus does"
-            raise InvalidInput("clipping", f"expected {what}, got {run.clipping!r}")
+        must_be(
+            run.clip_norm is not None and run.clipping == "norm",
+            "clipping",
+            "a clip_norm and clipping='norm', which is what Opacus does",
+            run.clipping,
+        )
         require(
             not run.cooldown_steps,
             "cooldown_steps",
@@ -365,11 +368,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         InvalidInput
             For a state of another accountant, or none; after steps that it does not have.
         """
-        if not state_dict or state_dict.get("mechanism") != NAME:
-            kind = (state_dict or {}).get("mechanism")
-            raise InvalidInput(
-                "state_dict", f'expected that of the accountant "pabi", got {kind!r}'
-            )
+        mechanism = (state_dict or {}).get("mechanism")
+        must_be(mechanism == NAME, "state_dict", 'that of the accountant "pabi"', mechanism)
         try:
             history = [SeenSteps.from_dict(table) for table in state_dict["history"]]
             run = state_dict["run"]

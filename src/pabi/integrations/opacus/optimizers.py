@@ -267,9 +267,11 @@ def settings_of(optimizer: Any) -> StepSettings:
 
 def _clipping_of(optimizer: Any) -> str:
     name = type(optimizer).__name__
-    if type(optimizer) is not getattr(_optimizers, name, None):
-        what = "one of Opacus' optimisers, as make_private returns it"
-        raise InvalidInput("optimizer", f"expected {what}, got a {name}")
+    require(
+        type(optimizer) is getattr(_optimizers, name, None),
+        "optimizer",
+        f"expected one of Opacus' optimisers, as make_private returns it, got a {name}",
+    )
     require(name in _CLIPPING, "optimizer", f"{name}: {_REFUSED.get(name, _DISTRIBUTED)}")
     require(
         not hasattr(optimizer, "_adjusted_noise_multiplier"),

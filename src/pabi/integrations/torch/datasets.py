@@ -79,9 +79,11 @@ class Pairs:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        if not (hasattr(self.dataset, "__len__") and hasattr(self.dataset, "__getitem__")):
-            kind = type(self.dataset).__name__
-            raise InvalidInput("dataset", f"{_PAIRS}, which has a length, got a {kind}")
+        require(
+            hasattr(self.dataset, "__len__") and hasattr(self.dataset, "__getitem__"),
+            "dataset",
+            f"{_PAIRS}, which has a length, got a {type(self.dataset).__name__}",
+        )
         require(len(self.dataset), "dataset", f"{_PAIRS}, got none")
         self.some([0])
 
@@ -157,14 +159,16 @@ def _tensor(part: Any) -> Any:
 
 def _pair(batch: Any) -> tuple[Any, Any]:
     pytorch = torch()
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        kind = type(batch).__name__
-        raise InvalidInput(
-            "dataset", f"{_PAIRS}, such as TensorDataset(inputs, targets), got a {kind}"
-        )
-    if not all(isinstance(part, pytorch.Tensor) for part in batch):
-        kinds = " and ".join(type(part).__name__ for part in batch)
-        raise InvalidInput("dataset", f"{_PAIRS}, got {kinds}")
+    require(
+        isinstance(batch, tuple | list) and len(batch) == 2,
+        "dataset",
+        f"{_PAIRS}, such as TensorDataset(inputs, targets), got a {type(batch).__name__}",
+    )
+    require(
+        all(isinstance(part, pytorch.Tensor) for part in batch),
+        "dataset",
+        f"{_PAIRS}, got {' and '.join(type(part).__name__ for part in batch)}",
+    )
     require(
         not any(part.is_complex() for part in batch),
         "dataset",

@@ -230,9 +230,11 @@ def head_name(module: Any, head: Any) -> str | None:
         listed = ", ".join(["…", *named[-_NAMED:]] if len(named) > _NAMED else named)
         expected = f"the name of a linear layer of the module ({listed or 'it has none'})"
         raise InvalidInput("head", f"expected {expected}, got {name!r}")
-    if type(layer) is not linear:
-        kind = type(layer).__name__
-        raise InvalidInput("head", f"expected a torch.nn.Linear, got {name!r}, a {kind}")
+    require(
+        type(layer) is linear,
+        "head",
+        f"expected a torch.nn.Linear, got {name!r}, a {type(layer).__name__}",
+    )
     _refuse_shared(module, layer)
     return name
 

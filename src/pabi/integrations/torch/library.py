@@ -28,12 +28,11 @@ def checked_module(module: Any) -> Any:
     """`module` if it is an `nn.Module` of real parameters. Raises InvalidInput of anything else."""
     nn = torch().nn
     validate.instance("module", module, nn.Module, "a torch.nn.Module")
-    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        kind = type(module).__name__
-        raise InvalidInput(
-            "module",
-            f"expected what is in the {kind}, its .module: one process computes all of a step",
-        )
+    require(
+        not isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel),
+        "module",
+        f"expected what is in the {type(module).__name__}, its .module: one process computes all of a step",
+    )
     for name, parameter in module.named_parameters():
         require(
             not parameter.is_complex(),
@@ -133,15 +132,17 @@ def refuse_another(loss: Any, stated: Loss) -> None:
     if loss is None:
         return
     name = type(loss).__name__
-    twin = _TWINS.get(name)
-    if twin is None or type(loss) is not getattr(torch().nn, name):
-        expected = ", ".join(_TWINS)
-        raise InvalidInput("loss", f"expected {expected} or None, got a {name}")
-    if stated.kind not in twin.kinds:
-        expected = " or ".join(twin.kinds)
-        raise InvalidInput(
-            "loss", f"expected a run of the loss {expected} for {name}, got {stated.kind}"
-        )
+    twin: Any = _TWINS.get(name)
+    require(
+        twin is not None and type(loss) is getattr(torch().nn, name),
+        "loss",
+        f"expected {', '.join(_TWINS)} or None, got a {name}",
+    )
+    require(
+        stated.kind in twin.kinds,
+        "loss",
+        f"expected a run of the loss {' or '.join(twin.kinds)} for {name}, got {stated.kind}",
+    )
     refuse_options(loss)
     if not twin.same(loss, dict(stated.parameters)):
         listed = ", ".join(f"{key} = {value!r}" for key, value in stated.parameters)

@@ -1,4 +1,4 @@
-"""Cells of tables, each taken by itself, and tables in passes, for transformers that learn nothing."""
+"""Cells of tables, each taken by itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import math
 import re
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -342,27 +341,6 @@ def doubles_beside(columns: Sequence[NDArray[Any]], names: Sequence[str] | None)
 def where(names: Sequence[str] | None, column: int) -> str:
     """In which column something is, as errors say it; nothing where columns have no names."""
     return "" if names is None else f", in the column {names[column]!r}"
-
-
-# Tables that are read in passes, as transformers know them that learn nothing from their rows.
-
-
-class PassesTable(ABC):
-    """A table that is read in passes."""
-
-    @abstractmethod
-    def introduce(self, step: Any, *beside: Any) -> None:
-        """Sets what scikit-learn's checks of X set: how many columns there are, and their names.
-
-        `beside`: what stands beside the features; of it, names are those of columns.
-        """
-
-    @abstractmethod
-    def made_by(self, step: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> PassesTable:
-        """The table of what `change` makes of some rows, of each by itself, anew in every pass.
-
-        Raises InvalidInput where this table has other columns than the one that was introduced.
-        """
 
 
 def checked_part(

@@ -41,7 +41,7 @@ from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.noise import StepNoise
 from pabi.execute.progress import progress_bar
-from pabi.execute.records import Records, longer_than, seen_norm
+from pabi.execute.records import refuse_longer, seen_norm
 from pabi.execute.sums import (
     GradientSum,
     RemoteGradients,
@@ -330,7 +330,9 @@ def gradient_sum_of(
     elif isinstance(gradients, LinearGradients):
         _refuse_other_rows(run, gradients.records.n, users)
     if isinstance(gradients, LinearGradients):
-        _refuse_longer_rows(run, gradients.records)
+        stated = dict(run.loss.parameters).get("feature_norm")
+        if stated is not None:
+            refuse_longer(gradients.records, stated, " in the loss")
         _refuse_steeper(run, gradients)
         _refuse_weights(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
@@ -401,19 +403,6 @@ def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> 
         "must not depend on the ids of others",
     )
     return users
-
-
-def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
-    """Raises InvalidInput where rows are declared longer than the loss states, intercept included."""
-    stated = dict(run.loss.parameters).get("feature_norm")
-    if stated is None or records.feature_norm is None:
-        return
-    if longer_than(records, stated):
-        least = seen_norm(records.feature_norm, records.intercept_scaling)
-        raise InvalidInput(
-            "feature_norm",
-            f"expected at least {least!r} in the loss, the norm of the rows declared, got {stated!r}",
-        )
 
 
 def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.cells import PassesTable, cells_of, checked_part
+from pabi.execute.cells import cells_of, checked_part
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import (
     ReadOnce,
@@ -42,7 +42,7 @@ _EXPECTED = (
 )
 
 
-class LargeTable(PassesTable):
+class LargeTable:
     """A table that is read from where it lies, some rows at a time, as the X of estimators and gradients.
 
     Parameters

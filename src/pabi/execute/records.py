@@ -220,14 +220,7 @@ class Records:
 
         `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
         """
-        product: Array
-        if anywhere and not self.sparse:  # products of sparse matrices go row by row
-            subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
-            product = by_row(subscripts, block.features, np.ascontiguousarray(theta[: self.d].T))
-        elif self.sparse:
-            product = np.asarray(block.features @ theta[: self.d])
-        else:
-            product = predictors(block.features, theta[: self.d])
+        product = self._product(block.features, theta[: self.d], anywhere)
         if block.scale is not None:
             product *= block.scale if product.ndim == 1 else block.scale[:, None]
         if self.intercept_scaling is not None:
@@ -240,10 +233,23 @@ class Records:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
         if block.scale is not None:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
+        self._add_product(block.features, weight, total[: self.d])
+
+    def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
+        """`features` @ `theta`, which may be overwritten."""
+        if self.sparse:  # whose products go row by row
+            return np.asarray(features @ theta)
+        if not anywhere:
+            return predictors(features, theta)
+        subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
+        return by_row(subscripts, features, np.ascontiguousarray(theta.T))
+
+    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
+        """Adds `features`.T @ `weight` to `total`."""
         if self.sparse:
-            total[: self.d] += block.features.T @ weight
+            total += features.T @ weight
         else:
-            add_weighted_sum(block.features, weight, total[: self.d])
+            add_weighted_sum(features, weight, total)
 
     # Reading.
 
@@ -345,12 +351,17 @@ def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
     return up(up(float(np.hypot(feature_norm, intercept_scaling))))
 
 
-def longer_than(records: Records, norm: float) -> bool:
-    """Whether rows are declared longer than `norm`, intercept included; False where none is declared."""
-    if records.feature_norm is None:
-        return False
-    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
-    return declared > Fraction(norm) ** 2
+def refuse_longer(records: Records, norm: float, where: str = "") -> None:
+    """Raises InvalidInput where rows are declared longer than the `norm` stated `where`, intercept included."""
+    bound, scaling = records.feature_norm, records.intercept_scaling
+    if bound is None:
+        return
+    require(
+        Fraction(bound) ** 2 + Fraction(scaling or 0.0) ** 2 <= Fraction(norm) ** 2,
+        "feature_norm",
+        f"expected at least {seen_norm(bound, scaling)!r}{where}, the norm of the rows declared, got "
+        f"{norm!r}",
+    )
 
 
 def _lengths(features: Any) -> tuple[Array, Array]:

@@ -15,11 +15,11 @@ from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import Terms
 from pabi.execute.noise import grid_for, noisy
-from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
+from pabi.execute.records import MOST_ROWS, Records, RowBlock, refuse_longer
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, must_be, require
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import Guarantee
@@ -180,14 +180,12 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
     for name, own in (("n", held), ("dimension", records.width)):
         stated = getattr(moments, name)
         require(stated == own, name, f"expected {own}, that of the records, got {stated}")
-    if records.feature_norm is None:
-        raise InvalidInput("feature_norm", "missing from the records: nothing bounds their rows")
-    if longer_than(records, moments.feature_norm):
-        least = seen_norm(records.feature_norm, records.intercept_scaling)
-        raise InvalidInput(
-            "feature_norm",
-            f"expected at least {least!r}, the norm of the rows declared, got {moments.feature_norm!r}",
-        )
+    require(
+        records.feature_norm is not None,
+        "feature_norm",
+        "missing from the records: nothing bounds their rows",
+    )
+    refuse_longer(records, moments.feature_norm)
 
 
 # Every local below is secret but what is returned.

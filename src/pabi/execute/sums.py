@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
@@ -401,11 +401,8 @@ def rounding_room(most: int, additions: int) -> float:
     return 2.0 * most * (additions + 16.0) * HALF_ULP
 
 
-class GradientSum(Protocol):
-    """(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
-
-    def __call__(self, x: Array, rows: Rows) -> Array:
-        """The sum at `x` over `rows`."""
+GradientSum = Callable[[Array, Rows], Array]
+"""(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
 
 
 class RemoteGradients(ABC):

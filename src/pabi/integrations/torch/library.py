@@ -216,26 +216,13 @@ class DeviceRecords(Records):
             features = self._table[at].double()
             yield RowBlock(part, features, *self._bounds_of(chosen, features))
 
-    def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
-        """(m,) or (m, K): x·θ of the block's rows."""
+    def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
         assert not anywhere  # `multiplies`
-        weights = self._on_device(theta[: self.d].T)
         # Column by column in memory: derivatives of a loss are fastest in that order.
-        product: Array = (weights @ block.features.T).cpu().numpy().T
-        if block.scale is not None:
-            product *= block.scale if product.ndim == 1 else block.scale[:, None]
-        if self.intercept_scaling is not None:
-            product += self.intercept_scaling * theta[-1]
-        return product
+        return np.asarray((self._on_device(theta.T) @ features.T).cpu().numpy().T)
 
-    def add_weighted(self, block: RowBlock, weight: Array, total: Array) -> None:
-        """Adds Σ weight_i·x_i over the block's rows to `total`."""
-        if self.intercept_scaling is not None:
-            total[-1] += self.intercept_scaling * weight.sum(axis=0)
-        if block.scale is not None:
-            weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
-        product = self._on_device(weight.T) @ block.features
-        total[: self.d] += product.cpu().numpy().T
+    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
+        total += (self._on_device(weight.T) @ features).cpu().numpy().T
 
     def _on_device(self, array: Array) -> Any:
         return torch().as_tensor(np.ascontiguousarray(array)).to(self._device)

@@ -352,7 +352,7 @@ def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
 
 
 def refuse_longer(records: Records, norm: float, where: str = "") -> None:
-    """Raises InvalidInput where rows are declared longer than the `norm` stated `where`, intercept included."""
+    """Raises InvalidInput where rows, intercept included, may be longer than the `norm` stated `where`."""
     bound, scaling = records.feature_norm, records.intercept_scaling
     if bound is None:
         return

@@ -41,10 +41,8 @@ class LevelSearch(PrivateColumns):
         """Cells of any kind, as they are."""
         return {"sparse": False, "dtype": None, "ensure_all_finite": False}
 
-    def _level_counts(self, n: int, d: int, *, declared: bool) -> NoisyColumnStatistics:
+    def _level_counts(self, n: int, d: int) -> NoisyColumnStatistics:
         """The counts that cost (ε, δ)."""
-        if declared:
-            return self._with_noise(self._blank(n, d, "levels"), self._mu())
         threshold = threshold_of(FAILURE * self.delta, d)
         blank = self._blank(n, d, "levels", threshold=threshold)
         left = (self.delta - failure_of(threshold, d)) * (1.0 - _ROUNDING)
@@ -123,7 +121,7 @@ class PrivateCategories(
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         learnt = sum(own is None for own in self._levels(d))
-        return (self._level_counts(n, learnt, declared=False),) if learnt else ()
+        return (self._level_counts(n, learnt),) if learnt else ()
 
     def _learnt(
         self,
@@ -303,7 +301,7 @@ class PrivateImputer(
                 how: Any = {"quantiles": _HALF, "bounded": bounded}
                 return (self._range_counts(n, d, 1.0, **how),)
             case "most_frequent":
-                return (self._level_counts(n, d, declared=False),)
+                return (self._level_counts(n, d),)
             case _:
                 return ()
 

@@ -13,7 +13,7 @@ import pabi
 from pabi.account.forgetting import read_bill
 from pabi.execute.state_files import state_in
 from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
-from pabi.learn.forgetting import checked_rows
+from pabi.learn.rows import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import shown
 from support.estimators import each_estimator

@@ -22,8 +22,7 @@ import pabi
 from pabi import learn
 from pabi.execute.checkpoint import TrialLaw
 from pabi.execute.sums import UserRows
-from pabi.learn.search import _labels, _Tables
-from pabi.learn.search_plans import scored
+from pabi.learn.search_plans import Tables, labels_of, scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 from support.every_case import every, refused
 
@@ -273,7 +272,7 @@ def test_labels_of_another_shape_and_levels_that_are_learnt_are_refused():
             InvalidInput, match=r"y: expected (shape \(n,\), one label|as many rows)"
         ):
             search(validation_share=0.3).fit(X, labels)
-    assert "got (3, 1)" in refused("y", _labels, [[0], [1], [0]])
+    assert "got (3, 1)" in refused("y", labels_of, [[0], [1], [0]])
     levels = learn.PrivateCategories(0.1, 1e-6, adjacency="zero_out")
     grid = {"privatelogisticregression__clip_norm": [0.5]}
     with pytest.raises(InvalidInput, match="estimator: expected declared levels"):
@@ -472,9 +471,9 @@ def test_a_ledger_has_one_entry_of_a_search(tmp_path):
     ],
 )
 def test_one_label_changes_no_other(y, kind):
-    labels, X = _labels(kind(y)), np.zeros((len(y), 1))
+    labels, X = labels_of(kind(y)), np.zeros((len(y), 1))
     assert labels.tolist()[:-1] == y[:-1]
-    tables = _Tables(X=X, y=kind(y), X_scoring=None, y_scoring=None, rows=len(y))
+    tables = Tables(X=X, y=kind(y), X_scoring=None, y_scoring=None, rows=len(y))
     assert tables.cells.array.tolist()[:-1] == y[:-1]
     assert set(map(type, labels.tolist()[:-1])) == {type(y[0])}
 

@@ -82,7 +82,7 @@ class RowsToForget(NamedTuple):
     def numbers(self, state: SecretState, column: NDArray[Any] | None) -> NDArray[np.intp]:
         """The rows. `column`: the id of every row, where users are asked for. Raises InvalidInput."""
         from pabi.execute.cells import texts_of
-        from pabi.learn.forgetting import checked_rows
+        from pabi.learn.rows import checked_rows
 
         if self.rows is not None:
             numbers = _numbers(self.rows)

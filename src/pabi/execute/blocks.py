@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array
 
 # Scaling vectors down to a norm that they then never exceed, rounding included.
@@ -57,11 +57,11 @@ def clip_coordinates(vectors: Array, bound: float) -> Array:
 
 def refuse_small(bound: float) -> None:
     """Raises InvalidInput for a bound below 1e-290."""
-    if not bound >= LEAST_SCALED:
-        raise InvalidInput(
-            "clip_norm",
-            f"expected at least {LEAST_SCALED!r}, got {bound!r}: scaling would exceed it",
-        )
+    require(
+        bound >= LEAST_SCALED,
+        "clip_norm",
+        f"expected at least {LEAST_SCALED!r}, got {bound!r}: scaling would exceed it",
+    )
 
 
 def by_row(subscripts: str, rows: Array, other: Array) -> Array:
@@ -212,5 +212,8 @@ def refuse_emulation() -> None:
 
     Those are cut relative to the largest: a long record would take digits of all others.
     """
-    if os.environ.get(_EMULATION, "0") != "0":
-        raise InvalidInput(_EMULATION, "expected it unset: emulated doubles round otherwise")
+    require(
+        os.environ.get(_EMULATION, "0") == "0",
+        _EMULATION,
+        "expected it unset: emulated doubles round otherwise",
+    )

@@ -1,4 +1,4 @@
-"""Cells of tables, each taken by itself, and tables in passes, for transformers that learn nothing."""
+"""Cells of tables, each taken by itself."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import math
 import re
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 # Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
@@ -287,10 +286,8 @@ def texts_of(name: str, cells: NDArray[Any]) -> list[str]:
 def refuse_other_types(name: str, dtype: Any) -> None:
     """Raises InvalidInput for types of dates, complex numbers and the like, of a whole array."""
     kind = getattr(dtype, "kind", "O")
-    if kind == "c":
-        raise InvalidInput(name, f"Complex data not supported: expected real numbers, got {dtype}")
-    if kind not in _READ:
-        raise InvalidInput(name, f"expected numbers or text, got {dtype}")
+    require(kind != "c", name, f"Complex data not supported: expected real numbers, got {dtype}")
+    require(kind in _READ, name, f"expected numbers or text, got {dtype}")
 
 
 def number_of(cell: Any) -> float:
@@ -344,27 +341,6 @@ def doubles_beside(columns: Sequence[NDArray[Any]], names: Sequence[str] | None)
 def where(names: Sequence[str] | None, column: int) -> str:
     """In which column something is, as errors say it; nothing where columns have no names."""
     return "" if names is None else f", in the column {names[column]!r}"
-
-
-# Tables that are read in passes, as transformers know them that learn nothing from their rows.
-
-
-class PassesTable(ABC):
-    """A table that is read in passes."""
-
-    @abstractmethod
-    def introduce(self, step: Any, *beside: Any) -> None:
-        """Sets what scikit-learn's checks of X set: how many columns there are, and their names.
-
-        `beside`: what stands beside the features; of it, names are those of columns.
-        """
-
-    @abstractmethod
-    def made_by(self, step: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> PassesTable:
-        """The table of what `change` makes of some rows, of each by itself, anew in every pass.
-
-        Raises InvalidInput where this table has other columns than the one that was introduced.
-        """
 
 
 def checked_part(

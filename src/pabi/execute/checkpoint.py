@@ -33,7 +33,7 @@ from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import Secret, fits
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, require, warn
 from pabi.numbers.locking import only_name
 from pabi.numbers.mixtures import checked_shape
 from pabi.numbers.rounding import Array
@@ -112,10 +112,11 @@ class Checkpoint:
 
     def refuse_existing(self) -> None:
         """Raises InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
-        if self._path.exists():
-            raise InvalidInput(
-                "checkpoint", f"{self._path} exists: pass it as resume, or remove it to start over"
-            )
+        require(
+            not self._path.exists(),
+            "checkpoint",
+            f"{self._path} exists: pass it as resume, or remove it to start over",
+        )
 
     def write_if_due(self, state: State) -> None:
         """Writes `state` if the last writing is `seconds` ago or longer, and steps are left."""
@@ -160,30 +161,39 @@ class Checkpoint:
             raise InvalidInput("resume", f"cannot read {self._path}: not enough memory") from None
         except Exception:  # of whatever kind: numpy raises many over a damaged file
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi") from None
-        if form == _WITHOUT_ASSUMPTIONS:
-            raise InvalidInput(
-                "resume",
-                f"{self._path} is of pabi 0.1, which did not write down whether the noise was reproducible: "
-                "start over",
-            )
-        if form != _FORMAT:
-            raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
-        if digest != self._digest or state.x.shape != self._start.shape:
-            raise InvalidInput("resume", f"{self._path} belongs to another run")
-        if not np.array_equal(start, self._start):
-            raise InvalidInput("x0", f"expected the start of the run that {self._path} is of")
-        if not isinstance(assumed, list) or not all(isinstance(a, str) for a in assumed):
-            raise InvalidInput("resume", f"{self._path} is not a checkpoint of pabi")
-        if not (
+        require(
+            form != _WITHOUT_ASSUMPTIONS,
+            "resume",
+            f"{self._path} is of pabi 0.1, which did not write down whether the noise was reproducible: "
+            "start over",
+        )
+        require(form == _FORMAT, "resume", f"{self._path} is not a checkpoint of this version")
+        require(
+            digest == self._digest and state.x.shape == self._start.shape,
+            "resume",
+            f"{self._path} belongs to another run",
+        )
+        require(
+            np.array_equal(start, self._start),
+            "x0",
+            f"expected the start of the run that {self._path} is of",
+        )
+        require(
+            isinstance(assumed, list) and all(isinstance(a, str) for a in assumed),
+            "resume",
+            f"{self._path} is not a checkpoint of pabi",
+        )
+        require(
             step.dtype.kind == "i"
             and step.shape == ()
             and state.x.dtype == np.float64
             and 0 <= step < self._run.steps + (self._run.release == "path")
             and np.all(np.isfinite(state.x))
             and self._serves(state.secret)
-            and self._updates(state.update)
-        ):
-            raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
+            and self._updates(state.update),
+            "resume",
+            f"{self._path} holds a state that no run can be in",
+        )
         return replace(state, step=int(step))
 
     def _serves(self, secret: NDArray[Any] | None) -> bool:

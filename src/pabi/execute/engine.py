@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,7 +41,7 @@ from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.noise import StepNoise
 from pabi.execute.progress import progress_bar
-from pabi.execute.records import Records, longer_than, seen_norm
+from pabi.execute.records import refuse_longer, seen_norm
 from pabi.execute.sums import (
     GradientSum,
     RemoteGradients,
@@ -53,7 +53,7 @@ from pabi.execute.sums import (
     stated_sum,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import TESTING, Guarantee
@@ -244,8 +244,11 @@ def train_and_keep(
     refuse_unenforceable(run)
     gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     start = starting_point(x0)
-    if options.watch is not None and run.release != "path":
-        raise InvalidInput("watch", 'only a run with release="path" may be watched')
+    require(
+        options.watch is None or run.release == "path",
+        "watch",
+        'only a run with release="path" may be watched',
+    )
     # Neither depends on the data. A checkpoint is of the run as it is computed, with its noise and rounding.
     of_steps = start.shape, float(np.linalg.norm(start)), _own(run, gradients)
     proven = options.proven
@@ -283,7 +286,11 @@ def train_and_keep(
             keep(replace(last, assumed=guarantee.besides), x)
         return x
 
-    with reserved(options.ledger, proven, secret=secret), _laid_out(gradients):
+    with reserved(options.ledger, proven, secret=secret), contextlib.ExitStack() as laid_out:
+        if (layout := _layout(gradients)) is not None:
+            laid_out.callback(
+                layout.close
+            )  # which removes the rows that are on a disk in their order
         x = released(execute)
     files.remove()
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
@@ -297,18 +304,21 @@ def gradient_sum_of(
 ) -> GradientSum:
     """The sum of a batch's clipped gradients, as `train` takes it. Raises InvalidInput."""
     batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
-    if (per_record_gradients is None) == (clipped_gradient_sum is None):
-        which = "neither" if per_record_gradients is None else "both"
-        raise InvalidInput(
-            "per_record_gradients",
-            f"expected exactly one of per_record_gradients and clipped_gradient_sum, got {which}",
-        )
+    require(
+        (per_record_gradients is None) != (clipped_gradient_sum is None),
+        "per_record_gradients",
+        "expected exactly one of per_record_gradients and clipped_gradient_sum, got "
+        + ("neither" if per_record_gradients is None else "both"),
+    )
     for name, value in (
         ("per_record_gradients", per_record_gradients),
         ("clipped_gradient_sum", clipped_gradient_sum),
     ):
-        if value is not None and not callable(value) and not isinstance(value, RemoteGradients):
-            raise InvalidInput(name, f"expected a callable, got a {type(value).__name__}")
+        require(
+            value is None or callable(value) or isinstance(value, RemoteGradients),
+            name,
+            f"expected a callable, got a {type(value).__name__}",
+        )
     remote, gradients = _parted(per_record_gradients)
     _refuse_other_loss(run, gradients)
     users = _users(run, groups, clipped_gradient_sum is not None)
@@ -320,7 +330,9 @@ def gradient_sum_of(
     elif isinstance(gradients, LinearGradients):
         _refuse_other_rows(run, gradients.records.n, users)
     if isinstance(gradients, LinearGradients):
-        _refuse_longer_rows(run, gradients.records)
+        stated = dict(run.loss.parameters).get("feature_norm")
+        if stated is not None:
+            refuse_longer(gradients.records, stated, " in the loss")
         _refuse_steeper(run, gradients)
         _refuse_weights(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
@@ -365,53 +377,32 @@ def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | 
     return gradients.layout if isinstance(gradients, LinearGradients) else None
 
 
-@contextlib.contextmanager
-def _laid_out(gradients: PerRecordGradients | RemoteGradients | None) -> Iterator[None]:
-    """Removes the rows that are on a disk in their order, however training ends."""
-    try:
-        yield
-    finally:
-        if (layout := _layout(gradients)) is not None:
-            layout.close()
-
-
 def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:
     """The rows of every user, None in a run of records. `summed`: whether sums are stated.
 
     Raises InvalidInput unless groups are given just where the run needs them.
     """
     if groups is None:
-        if checked_unit(run.unit) == "user" and not summed:
-            raise InvalidInput("groups", 'missing: a run with unit "user" needs a user a row')
+        require(
+            checked_unit(run.unit) != "user" or summed,
+            "groups",
+            'missing: a run with unit "user" needs a user a row',
+        )
         return None
-    if checked_unit(run.unit) != "user":
-        raise InvalidInput("unit", f'expected "user" in a run with groups, got {run.unit!r}')
-    if summed:
-        raise InvalidInput(
-            "groups",
-            "expected per_record_gradients: a stated sum takes the means of users by itself",
-        )
+    must_be(checked_unit(run.unit) == "user", "unit", '"user" in a run with groups', run.unit)
+    require(
+        not summed,
+        "groups",
+        "expected per_record_gradients: a stated sum takes the means of users by itself",
+    )
     users = checked_groups(groups, run.n)
-    if isinstance(run.order, KnownUses) and run.steps_per_epoch > 1 and not users.placed:
-        raise InvalidInput(
-            "groups",
-            f"expected integers 0..{run.n - 1}, since batches are in a known order: which batch a user is in "
-            "must not depend on the ids of others",
-        )
+    require(
+        users.placed or run.steps_per_epoch == 1 or not isinstance(run.order, KnownUses),
+        "groups",
+        f"expected integers 0..{run.n - 1}, since batches are in a known order: which batch a user is in "
+        "must not depend on the ids of others",
+    )
     return users
-
-
-def _refuse_longer_rows(run: NoisySGD, records: Records) -> None:
-    """Raises InvalidInput where rows are declared longer than the loss states, intercept included."""
-    stated = dict(run.loss.parameters).get("feature_norm")
-    if stated is None or records.feature_norm is None:
-        return
-    if longer_than(records, stated):
-        least = seen_norm(records.feature_norm, records.intercept_scaling)
-        raise InvalidInput(
-            "feature_norm",
-            f"expected at least {least!r} in the loss, the norm of the rows declared, got {stated!r}",
-        )
 
 
 def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
@@ -420,20 +411,21 @@ def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
     if gradients.steepness is None or records.feature_norm is None or stated is None:
         return
     most = gradients.steepness * seen_norm(records.feature_norm, records.intercept_scaling) ** 2
-    if most > stated[1] * _EQUAL:
-        raise InvalidInput(
-            "loss",
-            f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
-            f"{stated[1]!r}",
-        )
+    require(
+        most <= stated[1] * _EQUAL,
+        "loss",
+        f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
+        f"{stated[1]!r}",
+    )
 
 
 def _refuse_weights(run: NoisySGD, gradients: LinearGradients) -> None:
     """Raises InvalidInput where what is known of the loss does not hold of smaller multiples of it."""
-    if gradients.has_weights and not run.loss.scalable:
-        raise InvalidInput(
-            "loss", "expected one without strong convexity, which weights of records would lessen"
-        )
+    require(
+        run.loss.scalable or not gradients.has_weights,
+        "loss",
+        "expected one without strong convexity, which weights of records would lessen",
+    )
 
 
 def _refuse_other_loss(run: NoisySGD, gradients: PerRecordGradients | None) -> None:
@@ -447,12 +439,12 @@ def _refuse_other_loss(run: NoisySGD, gradients: PerRecordGradients | None) -> N
     loss = executable(run.loss.kind, **parameters)
     field = "clipping" if run.clipping in CONVEX else "residual_cap"
     own = gradients.loss if isinstance(gradients, LossGradients) else None
-    if own is None or not loss.covers(own):
-        raise InvalidInput(
-            field,
-            f"expected the gradients of pabi.learn for {loss!r}, which is clipped by its residuals; other "
-            "gradients, or sums of them, are not known to be",
-        )
+    require(
+        own is not None and loss.covers(own),
+        field,
+        f"expected the gradients of pabi.learn for {loss!r}, which is clipped by its residuals; other "
+        "gradients, or sums of them, are not known to be",
+    )
 
 
 @dataclass(frozen=True)
@@ -602,11 +594,11 @@ def go_on(
     to stay hidden.
     """
     run = unlearning.run
-    if state.step != unlearning.last or state.step == unlearning.steps:
-        raise InvalidInput(
-            "state",
-            f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
-        )
+    require(
+        state.step == unlearning.last and state.step != unlearning.steps,
+        "state",
+        f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
+    )
     gradient_sum = gradient_sum_of(run, gradients, groups=groups)
     walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps, hidden)
 

@@ -22,7 +22,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import rule_of
 from pabi.execute.checkpoint import Randomness, is_secret, randomness_from
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import LEAST_SCALED, Array
 from pabi.numbers.showing import plain
 from pabi.tradeoff.guarantee import Guarantee
@@ -40,12 +40,12 @@ def refuse_unenforceable(run: NoisySGD) -> None:
     validate.exactly("run", run, NoisySGD, "a pabi.NoisySGD")
     rule_of(run.update).refuse_untrained()
     bound = run.record_gradient_bound
-    if run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED:
-        raise InvalidInput(
-            "clip_norm" if run.clip_norm == bound else "loss",
-            f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
-            "double, scaling does not keep below a bound",
-        )
+    require(
+        not (run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED),
+        "clip_norm" if run.clip_norm == bound else "loss",
+        f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
+        "double, scaling does not keep below a bound",
+    )
     enforced = getattr(run.prox, "diameter", None)
     if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
         reason = "no prox bounds the iterates"
@@ -68,8 +68,7 @@ def on_grid(x: Array, noise_std: float) -> Array:
     grid = grid_of(noise_std)
     if grid is None:
         return x
-    rounded: Array = np.asarray(np.rint(x / grid) * grid)
-    return rounded
+    return np.asarray(np.rint(x / grid) * grid)
 
 
 def grid_of(noise_std: float) -> float | None:
@@ -84,8 +83,7 @@ def mapped(value: Any, shape: tuple[int, ...]) -> Array:
         x = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("prox", f"expected it to return an array of shape {shape}") from None
-    if x.shape != shape:
-        raise InvalidInput("prox", f"expected it to keep the shape {shape}, got {x.shape}")
+    require(x.shape == shape, "prox", f"expected it to keep the shape {shape}, got {x.shape}")
     return x
 
 
@@ -147,16 +145,14 @@ def forget_frames(error: BaseException, handled_outside: BaseException | None) -
 
 def starting_point(x0: ArrayLike | None) -> Array:
     """`x0` as finite float64, a copy. Raises InvalidInput naming `x0`."""
-    if x0 is None:
-        raise InvalidInput("x0", "missing: a path starts somewhere")
+    require(x0 is not None, "x0", "missing: a path starts somewhere")
     try:
         start = np.array(x0, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(
             "x0", f"expected an array of numbers, got a {type(x0).__name__}"
         ) from None
-    if not np.all(np.isfinite(start)):
-        raise InvalidInput("x0", "expected finite numbers")
+    require(np.all(np.isfinite(start)), "x0", "expected finite numbers")
     return start
 
 
@@ -176,14 +172,14 @@ def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") ->
         array = np.asarray(value)
     except (TypeError, ValueError):
         raise InvalidInput(field, f"expected an array of shape {shape}") from None
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(field, f"expected real numbers, got dtype {array.dtype}")
-    if array.shape != shape:
-        expected = f"{named} = {shape}" if named else f"{shape}"
-        raise InvalidInput(field, f"expected shape {expected}, got {array.shape}")
+    require(array.dtype.kind in "fiu", field, f"expected real numbers, got dtype {array.dtype}")
+    require(
+        array.shape == shape,
+        field,
+        f"expected shape {f'{named} = {shape}' if named else shape}, got {array.shape}",
+    )
     array = array.astype(np.float64, copy=False)
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
+    require(np.all(np.isfinite(array)), field, "expected finite numbers")
     return array
 
 

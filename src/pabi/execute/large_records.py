@@ -16,7 +16,7 @@ from pabi.execute.cells import PLAIN, doubles_beside, where
 from pabi.execute.large_tables import LargeTable, large_table
 from pabi.execute.records import LARGEST, MOST_ROWS, SHORTENED, Records, RowBlock
 from pabi.execute.sources import Chunks, Parts, Read, held_as, rechunked, storage
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 _SINGLE = (
@@ -148,8 +148,7 @@ class LargeRecords(Records):
             n += len(numbers)
             for first in range(0, len(chunk), length):
                 self._look_at(numbers[first : first + length])
-        if n == 0:
-            raise InvalidInput("X", "expected at least one row, got none")
+        require(n, "X", "expected at least one row, got none")
         return n
 
     def _look_at(self, rows: NDArray[Any]) -> None:
@@ -199,15 +198,15 @@ class _Pass:
         self._sizes.append(count)
         rows = next(self._rows, np.empty((0, 0)))
         self.at += len(rows)
-        if len(rows) < count:
-            raise InvalidInput("X", "expected as many rows in every pass, got fewer")
+        require(len(rows) >= count, "X", "expected as many rows in every pass, got fewer")
         return held_as(storage(rows.dtype), rows)
 
     def finish(self) -> None:
         """Raises InvalidInput where rows are left, or where they were not those of the pass before."""
         self._sizes.append(1)
-        if next(self._rows, None) is not None:
-            raise InvalidInput("X", "expected as many rows in every pass, got more")
+        require(
+            next(self._rows, None) is None, "X", "expected as many rows in every pass, got more"
+        )
 
 
 # Rows mapped by a matrix that is public, such as one that was released, and brought within a norm again.
@@ -301,18 +300,18 @@ class RowMap:
         """(part, P·x/U of its rows) in single precision, dense or CSR."""
         if records.sparse and self.diagonal:
             for block in records.blocks(slice(0, records.n)):
-                rows = records.as_seen(block)
-                yield block.part, rows.multiply((self.matrix / self.unit)[None, :]).tocsr()
+                scales = (self.matrix / self.unit)[None, :]
+                yield block.part, records.as_seen(block).multiply(scales).tocsr()
             return
-        matrix = self.matrix.astype(np.float32)
+        matrix: Any = self.matrix.astype(np.float32)
         count = max(1, min(MOST_ROWS, _HELD // records.width))
         for first in range(0, records.n, count):
             part = slice(first, min(first + count, records.n))
-            rows = (records.dense(part) / self.unit).astype(np.float32)
+            rows: Any = (records.dense(part) / self.unit).astype(np.float32)
             if self.diagonal:
                 yield part, rows * matrix
             elif anywhere:  # products from BLAS add in another order at the edges of a block
-                yield part, _products_by_row(rows, matrix)
+                yield part, by_row("ij,kj->ik", rows, matrix)  # a symmetric one
             else:
                 yield part, rows @ matrix
 
@@ -321,11 +320,6 @@ class RowMap:
         if isinstance(image, np.ndarray):
             return np.asarray(image * factors)
         return image.multiply(factors).tocsr()
-
-
-def _products_by_row(rows: Any, matrix: Any) -> Any:
-    """rows @ matrix, for a symmetric matrix."""
-    return by_row("ij,kj->ik", rows, matrix)
 
 
 def _lengths(image: Any) -> Array:

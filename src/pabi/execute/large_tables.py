@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.cells import PassesTable, cells_of, checked_part
+from pabi.execute.cells import cells_of, checked_part
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import (
     ReadOnce,
@@ -33,7 +33,7 @@ from pabi.execute.sources import (
     row_by_row,
     storage,
 )
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")
 _EXPECTED = (
@@ -42,7 +42,7 @@ _EXPECTED = (
 )
 
 
-class LargeTable(PassesTable):
+class LargeTable:
     """A table that is read from where it lies, some rows at a time, as the X of estimators and gradients.
 
     Parameters
@@ -86,8 +86,11 @@ class LargeTable(PassesTable):
         columns: Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
-        if scratch is not None and not os.access(scratch, os.W_OK | os.X_OK):
-            raise InvalidInput("scratch", f"cannot write to {scratch}: expected a folder")
+        require(
+            scratch is None or os.access(scratch, os.W_OK | os.X_OK),
+            "scratch",
+            f"cannot write to {scratch}: expected a folder",
+        )
         self._data = _opened(data, scratch)
         self._path = os.fspath(data) if isinstance(data, (str, os.PathLike)) else None
         self.scratch = scratch
@@ -123,8 +126,7 @@ class LargeTable(PassesTable):
             return None
         chosen = self.names if self._columns is None else self._columns
         left = tuple(name for name in chosen if name not in without)
-        if not left:
-            raise InvalidInput("columns", "expected at least one feature, got none")
+        require(left, "columns", "expected at least one feature, got none")
         return left
 
     def width(self) -> int:
@@ -195,8 +197,11 @@ class LargeTable(PassesTable):
         chosen = self if names is None else self.chosen([str(name) for name in names])
         rules: dict[str, Any] = getattr(step, "_rules", dict)()
         rows = chosen.cells() if rules.get("dtype", float) is None else chosen.features()
-        if rows.width != step.n_features_in_:
-            raise InvalidInput("X", f"expected {step.n_features_in_} columns, got {rows.width}")
+        require(
+            rows.width == step.n_features_in_,
+            "X",
+            f"expected {step.n_features_in_} columns, got {rows.width}",
+        )
         return rows.mapped(partial(checked_part, columns=chosen.feature_names(), **rules))
 
     def introduce(self, step: Any, *beside: Any) -> None:
@@ -229,7 +234,7 @@ class LargeTable(PassesTable):
         if isinstance(self._data, MadeRows) and self._data.beside is not None:
             return self._data.beside.shape[0], self.width()
         count = getattr(self._data, "shape", (None,))[0]
-        if _is_dataset(self._data):
+        if is_dataset(self._data):
             count = self._data.count_rows()
         if not isinstance(count, int):
             count = self.cells().counted().rows
@@ -243,8 +248,7 @@ class LargeTable(PassesTable):
     def __getitem__(self, key: Any) -> LargeTable:
         """The same table with these features, by their names or places."""
         rows, chosen = key
-        if rows != slice(None):
-            raise InvalidInput("X", "expected all rows of a table that is read in passes")
+        require(rows == slice(None), "X", "expected all rows of a table that is read in passes")
         names, kind = self.columns, np.asarray(chosen).dtype.kind
         if not isinstance(chosen, slice):
             chosen = [names.index(one) if kind in "OU" else one for one in np.ravel(chosen)]
@@ -287,8 +291,7 @@ class LargeTable(PassesTable):
             raise InvalidInput(
                 argument, f"expected cells, got {name!r}: X is an array, without names"
             )
-        if self.names.count(name) != 1:
-            raise InvalidInput(argument, f"expected the name of one column of X, got {name!r}")
+        must_be(self.names.count(name) == 1, argument, "the name of one column of X", name)
 
 
 @dataclass(frozen=True)
@@ -333,7 +336,7 @@ def large_table(X: Any) -> LargeTable | None:
     """The table that X is, None where it is in memory, or in a file that is mapped there."""
     if isinstance(X, LargeTable):
         return X
-    return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
+    return LargeTable(X) if _home(X) in ("dask", "zarr") or is_dataset(X) else None
 
 
 def in_memory(X: Any, cells: Any, argument: str) -> Any:
@@ -349,10 +352,11 @@ def refuse_containers(step: Any) -> None:
 
     own = getattr(step, "_sklearn_output_config", {})
     container = own.get("transform", get_config()["transform_output"])
-    if container != "default":
-        raise InvalidInput(
-            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
-        )
+    require(
+        container == "default",
+        "set_output",
+        f'expected "default" for a large table, got {container!r}: it is no frame',
+    )
 
 
 def _opened(data: Any, scratch: str | os.PathLike[str] | None) -> Any:
@@ -367,15 +371,17 @@ def _opened(data: Any, scratch: str | os.PathLike[str] | None) -> Any:
     is_table = (
         isinstance(data, np.ndarray | MadeRows)
         or _home(data) in ("dask", "zarr")
-        or _is_dataset(data)
+        or is_dataset(data)
     )
-    if not is_table:
-        raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
+    require(is_table, "X", f"{_EXPECTED}, got a {type(data).__name__}")
     if getattr(data, "ndim", 2) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")
     columns = list(getattr(data, "columns", ()))
-    if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
-        raise InvalidInput("X", "expected columns with names, each of its own, that are text")
+    require(
+        len(set(columns)) == len(columns) and all(isinstance(name, str) for name in columns),
+        "X",
+        "expected columns with names, each of its own, that are text",
+    )
     return data
 
 
@@ -396,8 +402,7 @@ def _files_at(path: str) -> list[str]:
         files = sorted(file for file in glob.glob(path, recursive=True) if Path(file).is_file())
     else:
         files = [path] if Path(path).is_file() else []
-    if not files:
-        raise InvalidInput("X", f"{_EXPECTED}: there is nothing at {path!r}")
+    require(files, "X", f"{_EXPECTED}: there is nothing at {path!r}")
     return files
 
 
@@ -409,7 +414,7 @@ def _is_table(file: Path, folder: Path) -> bool:
 def _names(data: Any) -> tuple[str, ...] | None:
     if isinstance(data, MadeRows):
         return data.names
-    if _is_dataset(data):
+    if is_dataset(data):
         return tuple(data.schema.names)
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
 
@@ -460,5 +465,6 @@ def _home(value: Any) -> str:
     return type(value).__module__.partition(".")[0]
 
 
-def _is_dataset(value: Any) -> bool:
+def is_dataset(value: Any) -> bool:
+    """Whether it is a dataset of pyarrow's, or a stream of Arrow's that was read once."""
     return isinstance(value, ReadOnce) or type(value).__module__ == "pyarrow._dataset"

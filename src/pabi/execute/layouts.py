@@ -24,7 +24,7 @@ from pabi.execute.blocks import Rows, block_length, copy_rows, rows_in
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.records import MOST_ROWS, RowBlock
 from pabi.execute.sources import Ahead, Parts, home_of, rechunked, scratch_file, writable
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 
 
 def reserve(file: int, size: int) -> None:
@@ -238,10 +238,11 @@ class _Shelf:
         first, last = int(self._starts[number]), int(self._starts[number + 1])
         held = self._room(last - first)
         self._file.seek(first * self._kind.itemsize)
-        if self._file.readinto(_bytes(held)) != held.nbytes:
-            raise InvalidInput(
-                "scratch", f"the rows in {self._home} were changed while they were in use"
-            )
+        require(
+            self._file.readinto(_bytes(held)) == held.nbytes,
+            "scratch",
+            f"the rows in {self._home} were changed while they were in use",
+        )
         if self._sorted[number]:
             return held
         assert self._buckets is not None

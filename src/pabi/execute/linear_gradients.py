@@ -25,7 +25,7 @@ from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
 from pabi.execute.sources import Parts
 from pabi.execute.sums import GradientSum, Limit, Total, UserRows, longest_chain
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, Array, fraction_up
 
 Residual = Callable[..., Array]
@@ -127,8 +127,7 @@ class LinearGradients:
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
         x = self.records.dense_of(self._blocks(rows))
-        gradients: Array = weight[:, None] * (x if weight.ndim == 1 else x[:, :, None])
-        return gradients
+        return np.asarray(weight[:, None] * (x if weight.ndim == 1 else x[:, :, None]))
 
     def clipped_sum(self, x: Array, rows: Rows, limit: Limit, shares: Array | None = None) -> Array:
         """Σ of the gradients over `rows`, each within `limit` and then times its share in [0, 1], if it has
@@ -182,8 +181,11 @@ class LinearGradients:
         own = weights if isinstance(weights, Parts) else Parts.of(cells_of(weights), "weights")
         other = copy(self)
         other._weights = own.mapped(_checked_weights)
-        if own.array is not None and own.array.shape != (self.records.n,):
-            raise InvalidInput("weights", f"expected {self.records.n} numbers, one a row of X")
+        require(
+            own.array is None or own.array.shape == (self.records.n,),
+            "weights",
+            f"expected {self.records.n} numbers, one a row of X",
+        )
         other.layout = other._new_layout()
         return other
 
@@ -207,16 +209,18 @@ class LinearGradients:
     def _alike(self, predictor: Array, target: Any) -> Array:
         """The residuals. Raises InvalidInput for others than one a predictor: rows would be mixed."""
         residual, shape = self._residual(predictor, target), predictor.shape
-        if np.shape(residual) != shape:
-            raise InvalidInput(
-                "residual", f"expected it to return shape {shape}, got {np.shape(residual)}"
-            )
+        require(
+            np.shape(residual) == shape,
+            "residual",
+            f"expected it to return shape {shape}, got {np.shape(residual)}",
+        )
         return residual
 
     def _point(self, theta: ArrayLike) -> Array:
         point = np.asarray(theta, dtype=np.float64)
-        if point.shape != self.shape:
-            raise InvalidInput("theta", f"expected shape {self.shape}, got {point.shape}")
+        require(
+            point.shape == self.shape, "theta", f"expected shape {self.shape}, got {point.shape}"
+        )
         return point
 
 
@@ -230,8 +234,7 @@ def _weighted(residual: Array, block: RowBlock) -> Array:
 def _checked_weights(cells: Any) -> Array:
     """(m,) float64 weights in [0, 1]. Raises InvalidInput, which shows none."""
     values = np.array(doubles_of("weights", cells_of(cells)))  # which nobody changes afterwards
-    if not np.all((values >= 0.0) & (values <= 1.0)):
-        raise InvalidInput("weights", "expected numbers in [0, 1]")
+    require(np.all((values >= 0.0) & (values <= 1.0)), "weights", "expected numbers in [0, 1]")
     return values
 
 
@@ -244,8 +247,7 @@ def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     # Row by row: a record that is not clipped must not notice that another one is.
     margin = 1.0 - (16 + weight.size // len(weight)) * HALF_ULP  # as in clip_norms
     factor = np.where(longest > clip, clip / np.maximum(longest, clip) * margin, 1.0)
-    clipped: Array = weight * (factor if weight.ndim == 1 else factor[:, None])
-    return clipped
+    return np.asarray(weight * (factor if weight.ndim == 1 else factor[:, None]))
 
 
 class LossGradients(LinearGradients):
@@ -576,18 +578,18 @@ class _OnePair:
         """The signs of a part. Raises InvalidInput where it has other labels than the parts before."""
         one_part = signs(cells, len(cells))
         self._negative |= {int(label) for label in np.unique(cells).tolist()} - {1}
-        if len(self._negative) > 1:
-            raise InvalidInput("y", _PAIRS)
+        require(len(self._negative) <= 1, "y", _PAIRS)
         return one_part
 
 
 def finite_vectors(y: ArrayLike, n: int) -> Array:
     """(n, K) numbers as float64. Raises InvalidInput naming `y`."""
     shape = np.shape(y)
-    if len(shape) != 2 or shape[0] != n or shape[1] == 0:
-        raise InvalidInput(
-            "y", f"expected shape ({n}, K), a row of K numbers a row of X, got {shape}"
-        )
+    require(
+        len(shape) == 2 and shape[0] == n and shape[1] != 0,
+        "y",
+        f"expected shape ({n}, K), a row of K numbers a row of X, got {shape}",
+    )
     columns = [finite_targets(column, n) for column in table_of(y, "y").T]
     return np.column_stack(columns)
 
@@ -605,14 +607,16 @@ def signs(y: ArrayLike, n: int) -> Array:
 def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:
     most = validate.integer("classes", classes, at_least=2) - 1
     codes = as_labels(y, n)
-    if codes.dtype.kind not in "iu" or np.any(codes < 0) or np.any(codes > most):
-        raise InvalidInput("y", f"expected class numbers 0..{most}")
+    require(
+        codes.dtype.kind in "iu" and not np.any(codes < 0) and not np.any(codes > most),
+        "y",
+        f"expected class numbers 0..{most}",
+    )
     return codes.astype(np.intp)
 
 
 def finite_targets(y: ArrayLike, n: int) -> Array:
     """(n,) numbers as float64. Raises InvalidInput naming `y`."""
     targets = doubles_of("y", as_labels(y, n))
-    if not np.all(np.isfinite(targets)):
-        raise InvalidInput("y", "expected finite numbers")
+    require(np.all(np.isfinite(targets)), "y", "expected finite numbers")
     return targets

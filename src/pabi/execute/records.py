@@ -30,7 +30,7 @@ from pabi.execute.blocks import (
 )
 from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of, typed
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, Array, up
 from pabi.numbers.validate import centres_and_reaches
 
@@ -220,14 +220,7 @@ class Records:
 
         `anywhere`: whether a row's must be the same to the last bit wherever in a block it stands.
         """
-        product: Array
-        if anywhere and not self.sparse:  # products of sparse matrices go row by row
-            subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
-            product = by_row(subscripts, block.features, np.ascontiguousarray(theta[: self.d].T))
-        elif self.sparse:
-            product = np.asarray(block.features @ theta[: self.d])
-        else:
-            product = predictors(block.features, theta[: self.d])
+        product = self._product(block.features, theta[: self.d], anywhere)
         if block.scale is not None:
             product *= block.scale if product.ndim == 1 else block.scale[:, None]
         if self.intercept_scaling is not None:
@@ -240,10 +233,23 @@ class Records:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
         if block.scale is not None:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
+        self._add_product(block.features, weight, total[: self.d])
+
+    def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
+        """`features` @ `theta`, which may be overwritten."""
+        if self.sparse:  # whose products go row by row
+            return np.asarray(features @ theta)
+        if not anywhere:
+            return predictors(features, theta)
+        subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
+        return by_row(subscripts, features, np.ascontiguousarray(theta.T))
+
+    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
+        """Adds `features`.T @ `weight` to `total`."""
         if self.sparse:
-            total[: self.d] += block.features.T @ weight
+            total += features.T @ weight
         else:
-            add_weighted_sum(block.features, weight, total[: self.d])
+            add_weighted_sum(features, weight, total)
 
     # Reading.
 
@@ -345,12 +351,17 @@ def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
     return up(up(float(np.hypot(feature_norm, intercept_scaling))))
 
 
-def longer_than(records: Records, norm: float) -> bool:
-    """Whether rows are declared longer than `norm`, intercept included; False where none is declared."""
-    if records.feature_norm is None:
-        return False
-    declared = Fraction(records.feature_norm) ** 2 + Fraction(records.intercept_scaling or 0.0) ** 2
-    return declared > Fraction(norm) ** 2
+def refuse_longer(records: Records, norm: float, where: str = "") -> None:
+    """Raises InvalidInput where rows, intercept included, may be longer than the `norm` stated `where`."""
+    bound, scaling = records.feature_norm, records.intercept_scaling
+    if bound is None:
+        return
+    require(
+        Fraction(bound) ** 2 + Fraction(scaling or 0.0) ** 2 <= Fraction(norm) ** 2,
+        "feature_norm",
+        f"expected at least {seen_norm(bound, scaling)!r}{where}, the norm of the rows declared, got "
+        f"{norm!r}",
+    )
 
 
 def _lengths(features: Any) -> tuple[Array, Array]:
@@ -403,8 +414,7 @@ def _own_csr(X: Any) -> Any:
     from scipy.sparse import csr_matrix
 
     rows = X.tocsr()
-    if rows.dtype.kind not in "fiub":
-        raise InvalidInput("X", f"expected real numbers, got dtype {rows.dtype}")
+    require(rows.dtype.kind in "fiub", "X", f"expected real numbers, got dtype {rows.dtype}")
     # What the matrix says of itself is not believed: it may have been written to since it was found out.
     parts = [np.array(part) for part in (rows.data, rows.indices, rows.indptr)]
     try:
@@ -425,16 +435,18 @@ def _matrix(X: Any) -> Any:
         matrix = table_of(X).view()  # of a shape of its own
         if matrix.dtype.kind not in PLAIN:
             matrix = doubles_of("X", matrix)
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
+    require(
+        matrix.ndim == 2 and 0 not in matrix.shape,
+        "X",
+        f"expected shape (n, d), not empty, got {matrix.shape}",
+    )
     return matrix
 
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """`y` as a (n,) array. Raises InvalidInput naming `y`."""
     labels = np.array(typed(cells_of(y)))  # which is checked, and which nobody changes afterwards
-    if labels.shape != (n,):
-        raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
+    require(labels.shape == (n,), "y", f"expected shape ({n},), one a row of X, got {labels.shape}")
     return labels
 
 
@@ -500,6 +512,5 @@ def with_intercept(X: ArrayLike, scaling: float = 1.0) -> Array:
 
 def _finite(X: ArrayLike) -> Array:
     features = np.array(_matrix(X), dtype=np.float64)
-    if not np.all(np.isfinite(features)):
-        raise InvalidInput("X", "expected finite numbers")
+    require(np.all(np.isfinite(features)), "X", "expected finite numbers")
     return features

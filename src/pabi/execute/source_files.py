@@ -28,7 +28,7 @@ from pabi.execute.sources import (
     storage,
     writable,
 )
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 
 # Columns of Parquet, Feather and Arrow files, read some rows at a time.
 
@@ -82,8 +82,7 @@ def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
     kinds = []
     for name in names:
         column = dataset.schema.field(name).type
-        if not _is_number(column):
-            raise InvalidInput("X", f"expected numbers in the column {name!r}, got {column}")
+        require(_is_number(column), "X", f"expected numbers in the column {name!r}, got {column}")
         decimal = extra("pyarrow.types", "train").is_decimal(column)
         kinds.append(np.dtype(np.float64 if decimal else column.to_pandas_dtype()))
     return storage(np.result_type(*kinds))
@@ -101,18 +100,24 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
             raise InvalidInput(where, "cannot be read: it is damaged or gone") from None
         groups = getattr(fragment, "row_groups", None) or ()
         parts: set[object] = {(where, group.id) for group in groups} or {where}
-        if where != "X" and parts & seen:
-            raise InvalidInput(where, "expected once: a record that is read twice counts twice")
+        require(
+            where == "X" or not parts & seen,
+            where,
+            "expected once: a record that is read twice counts twice",
+        )
         seen |= parts
         for name in names:
-            if len(own.get_all_field_indices(name)) != 1:
-                raise InvalidInput(where, f"expected one column {name!r}, as in the first file")
+            require(
+                len(own.get_all_field_indices(name)) == 1,
+                where,
+                f"expected one column {name!r}, as in the first file",
+            )
             expected, kind = dataset.schema.field(name).type, own.field(name).type
-            if kind != expected:
-                raise InvalidInput(
-                    where,
-                    f"expected {expected} in the column {name!r}, as in the first file, got {kind}",
-                )
+            require(
+                kind == expected,
+                where,
+                f"expected {expected} in the column {name!r}, as in the first file, got {kind}",
+            )
 
 
 def require_whole_files(dataset: Any) -> None:
@@ -124,8 +129,11 @@ def require_whole_files(dataset: Any) -> None:
         for one in own
         if isinstance(one, kinds[0].ParquetFileFragment)
     )
-    if not (whole and isinstance(dataset.filesystem, kinds[1].LocalFileSystem)):
-        raise InvalidInput("X", "expected whole files of this machine's, got parts or others")
+    require(
+        whole and isinstance(dataset.filesystem, kinds[1].LocalFileSystem),
+        "X",
+        "expected whole files of this machine's, got parts or others",
+    )
 
 
 class ReadOnce:
@@ -299,8 +307,7 @@ def _line(error: BaseException) -> str:
 def array_at(path: str, dimensions: tuple[int, ...] = (2,)) -> Any:
     """The array, of numbers in so many dimensions. Raises InvalidInput naming the path."""
     array = _zarr(path) if is_zarr(path) else _mapped(path)
-    if array.dtype.kind not in "fiub":
-        raise InvalidInput(path, f"expected real numbers, got dtype {array.dtype}")
+    require(array.dtype.kind in "fiub", path, f"expected real numbers, got dtype {array.dtype}")
     if array.ndim not in dimensions:
         shapes = " or ".join({1: "(n,)", 2: "(n, d)"}[count] for count in dimensions)
         raise InvalidInput(path, f"expected shape {shapes}, got {array.shape}")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pabi.execute.cells import cells_of, columns_of, doubles_of, joined, unmasked
 from pabi.execute.hiding import unshown
 from pabi.execute.records import MOST_ROWS
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 
 # Reading while something else is computed, by one more thread.
 
@@ -89,10 +89,6 @@ _NONE = "expected at least one row, got none"
 _MIXED = "expected labels that are all text, or all numbers"
 
 
-def _untold() -> object:
-    return None
-
-
 def _same(cells: NDArray[Any]) -> NDArray[Any]:
     return cells
 
@@ -110,7 +106,7 @@ class Parts:
 
     read: Read
     name: str = "X"
-    state: Callable[[], object] = _untold
+    state: Callable[[], object] = lambda: None
     width: int | None = None
     change: Change = _same
     array: Any = None
@@ -157,17 +153,16 @@ class Parts:
         self._compare("rows", (rows, check))
 
     def _compare(self, what: str, now: object) -> None:
-        if self._noted.setdefault(what, now) != now:
-            raise InvalidInput(self.name, _CHANGED)
+        require(self._noted.setdefault(what, now) == now, self.name, _CHANGED)
 
     def _refuse_other_shapes(self, chunk: NDArray[Any]) -> None:
-        if chunk.ndim == 0:
-            raise InvalidInput(self.name, "expected rows in every part, got something else")
+        require(chunk.ndim != 0, self.name, "expected rows in every part, got something else")
         width = self._noted["width"]
-        if width is not None and chunk.shape[1:] != (width,):
-            raise InvalidInput(
-                self.name, f"expected {width} columns in every part, got {chunk.shape[1:]}"
-            )
+        require(
+            width is None or chunk.shape[1:] == (width,),
+            self.name,
+            f"expected {width} columns in every part, got {chunk.shape[1:]}",
+        )
 
     def _changed(self, chunks: Chunks) -> Chunks:
         if self.length is not None:
@@ -197,8 +192,7 @@ class Parts:
         if self.array is not None:
             return change(self.array)
         parts = list(self.mapped(change))
-        if not parts:
-            raise InvalidInput(self.name, _NONE)
+        require(parts, self.name, _NONE)
         return joined(parts)
 
     def first(self) -> NDArray[Any]:
@@ -227,10 +221,8 @@ class Parts:
     def counted(self, expected: int | None = None) -> Parts:
         """The same, of which it is known how many there are; all were changed once."""
         rows = sum(map(len, self)) if self.array is None else self.array.shape[0]
-        if expected is not None and rows != expected:
-            raise InvalidInput(self.name, "expected as many rows as X has")
-        if not rows:
-            raise InvalidInput(self.name, _NONE)
+        require(expected is None or rows == expected, self.name, "expected as many rows as X has")
+        require(rows, self.name, _NONE)
         return replace(self, rows=rows)
 
     def labels(self) -> NDArray[Any]:
@@ -324,13 +316,10 @@ def slices(array: Any) -> Chunks:
 
 def _rows_together(array: Any) -> int:
     """So many rows that a read is worth it; of a chunked array whole chunks."""
-    least = min(_ROWS, max(1, READ // max(1, _row_bytes(array))))
+    row = int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))  # in bytes
+    least = min(_ROWS, max(1, READ // max(1, row)))
     chunk = int((getattr(array, "chunks", None) or (1,))[0])
     return max(chunk, least // chunk * chunk)
-
-
-def _row_bytes(array: Any) -> int:
-    return int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))
 
 
 def _slice(array: Any, first: int, length: int) -> NDArray[Any]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pabi.budget.ledger import Ledger, entries_noting, name_of
 from pabi.execute.checkpoint import write_secret
 from pabi.execute.hiding import unseen
 from pabi.execute.states import FORMAT, ForgottenRequest, SecretState, read_state, written
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.locking import only_name
+from pabi.tradeoff.guarantee import Guarantee
 
 try:
     import fcntl
@@ -68,8 +69,11 @@ class StateFile:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.key, bytes) or len(self.key) != KEY_BYTES:
-            raise InvalidInput("key", f"expected {KEY_BYTES} bytes, as of StateFile.new_key()")
+        require(
+            isinstance(self.key, bytes) and len(self.key) == KEY_BYTES,
+            "key",
+            f"expected {KEY_BYTES} bytes, as of StateFile.new_key()",
+        )
         validate.instance("note", self.note, str, "a text")
         extra("cryptography", "forget")
 
@@ -105,10 +109,11 @@ class StateFile:
 
 def refuse_existing(file: StateFile) -> None:
     """Raises InvalidInput where a file is in the way: it may be the only copy of a state."""
-    if Path(file.path).exists():
-        raise InvalidInput(
-            "keep_state", f"{file.path} exists: give another name, or remove it to start over"
-        )
+    require(
+        not Path(file.path).exists(),
+        "keep_state",
+        f"{file.path} exists: give another name, or remove it to start over",
+    )
 
 
 def state_in(file: StateFile) -> SecretState:
@@ -207,10 +212,12 @@ def _encrypted(key: bytes, content: bytes) -> bytes:
 
 
 def _decrypted(file: StateFile, content: bytes) -> bytes:
-    if not content.startswith(_BEGINNING):
-        raise InvalidInput("state", f"{file.path} is not a state of pabi")
-    if not content.startswith(_LINE):
-        raise InvalidInput("state", f"{file.path} is of another version: this one reads {FORMAT}")
+    require(content.startswith(_BEGINNING), "state", f"{file.path} is not a state of pabi")
+    require(
+        content.startswith(_LINE),
+        "state",
+        f"{file.path} is of another version: this one reads {FORMAT}",
+    )
     head, rest = content[: len(_LINE) + _SALT], content[len(_LINE) + _SALT :]
     cipher, nonce = _cipher(file.key, head[len(_LINE) :])
     try:
@@ -275,8 +282,26 @@ def refuse_stale(state: SecretState, ledger: Ledger | None) -> None:
     for note, committed in entries_noting(ledger, _NOTE):
         if isinstance(note, dict) and note.get("first") == state.facts["first"]:
             possible = [*([] if committed else possible), str(note.get("turn"))]
-    if state.turn not in possible:
-        raise InvalidInput(
-            "state",
-            "the ledger knows a later one: this is an older copy, or one of another model",
-        )
+    require(
+        state.turn in possible,
+        "state",
+        "the ledger knows a later one: this is an older copy, or one of another model",
+    )
+
+
+class Keeping(NamedTuple):
+    """What becomes of the state of a fit: what `write` does with it, and what it notes beside."""
+
+    write: Callable[[SecretState], None]
+    facts: Mapping[str, Any]
+
+
+def kept_in(state: StateFile, ledger: Ledger | None) -> Keeping:
+    """The first state of a model is written to this file."""
+    facts = {"note": state.note, **first_name(ledger)}
+    return Keeping(lambda secret: write_state(state, secret), facts)
+
+
+def noting_state(guarantee: Guarantee, keeping: Keeping | None) -> Guarantee:
+    """What a ledger enters of a fit, with the name of the state that it leaves."""
+    return guarantee if keeping is None else guarantee.noting(noted_name(keeping.facts))

@@ -28,7 +28,7 @@ from pabi.execute.batches import fits
 from pabi.execute.checkpoint import State
 from pabi.execute.sums import UserRows
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
@@ -245,8 +245,11 @@ class SecretState:
     def forgettable(self) -> NoisySGD:
         """The training as it forgets: contributions of withdrawn records become zero."""
         run = replace(self.run, adjacency="zero_out")
-        if not np.array_equal(run.gradient_noise_std, self.run.gradient_noise_std):
-            raise InvalidInput("noise_multiplier", "expected noise that is stated as noise_std")
+        require(
+            np.array_equal(run.gradient_noise_std, self.run.gradient_noise_std),
+            "noise_multiplier",
+            "expected noise that is stated as noise_std",
+        )
         return run
 
     def unlearning(self, steps: int, records: int) -> Unlearning:
@@ -312,15 +315,13 @@ def read_state(content: bytes) -> SecretState:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             head = json.loads(str(arrays["head"]))
-            if head["format"] != FORMAT:
-                raise InvalidInput("state", f"expected one of the format {FORMAT}")
+            require(head["format"] == FORMAT, "state", f"expected one of the format {FORMAT}")
             state = _state(head, {name: np.array(arrays[name]) for name in arrays})
     except _UNREADABLE as bad:
         if isinstance(bad, InvalidInput) and bad.field == "state":
             raise
         raise InvalidInput("state", "expected one that pabi wrote") from None
-    if not _possible(state):
-        raise InvalidInput("state", "it is one that no run can be in")
+    require(_possible(state), "state", "it is one that no run can be in")
     return state
 
 
@@ -518,12 +519,12 @@ def _composed(*curves: TradeOff | None) -> TradeOff | None:
 
 def _of_all(release: Guarantee, records: int, unit: Unit) -> Guarantee:
     """What a release costs all that are forgotten together."""
-    if release.adjacency != "zero_out" or release.unit != unit:
-        raise InvalidInput(
-            "besides",
-            f'expected guarantees of {unit}s under "zero_out", as what is forgotten becomes zero, got one of '
-            f"a {release.unit} under {release.adjacency!r}",
-        )
+    require(
+        release.adjacency == "zero_out" and release.unit == unit,
+        "besides",
+        f'expected guarantees of {unit}s under "zero_out", as what is forgotten becomes zero, got one of '
+        f"a {release.unit} under {release.adjacency!r}",
+    )
     return release.for_groups(records)
 
 

@@ -15,11 +15,11 @@ from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import Terms
 from pabi.execute.noise import grid_for, noisy
-from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
+from pabi.execute.records import MOST_ROWS, Records, RowBlock, refuse_longer
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import Guarantee
@@ -127,19 +127,18 @@ def noisy_moments(
     users = None if groups is None else checked_groups(groups, getattr(moments, "n", None))
     _refuse_others(moments, records, users)
     square, least = moments.feature_norm**2, moments.moment_noise_std
-    if not _SQUARES[0] < square < _SQUARES[1]:
-        raise InvalidInput("feature_norm", f"expected a square in {_SQUARES}, got {square!r}")
+    must_be(_SQUARES[0] < square < _SQUARES[1], "feature_norm", f"a square in {_SQUARES}", square)
     grid = grid_for(square * _BY_THE_GRID / moments.dimension, least)
     moved = grid * moments.dimension / square
-    if not moved < 0.25:
-        most = "noise below 2⁴³/d times the square of feature_norm"
-        raise InvalidInput("noise_std", f"expected {most}, got {least!r}")
+    must_be(moved < 0.25, "noise_std", "noise below 2⁴³/d times the square of feature_norm", least)
     noise_std = up(least * noise_factor(moments.n, None if users is None else MOST_ROWS, moved))
     factors = None if users is None else _roots(users)
 
     def execute(randomness: Randomness) -> Array:
-        release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
-        return release(records, noise_std, grid, randomness.generator(), factors)
+        generator = randomness.generator()
+        if moments.diagonal:
+            return noisy(_sums_of_squares(records, factors), noise_std, grid, generator)
+        return _noisy_matrix(records, noise_std, grid, generator, factors)
 
     values, guarantee = terms.release(terms.guarantee_of(moments), execute)
     return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
@@ -156,13 +155,11 @@ def noise_factor(n: int, chain: int | None = None, moved: float = 0.0) -> float:
     `chain`: of additions in a row, where it is not that of n rows. `moved`: what is added by rounding the
     sums to a grid, over the bound on what one record adds.
     """
-    if not moved < 0.25:
-        raise InvalidInput(
-            "noise_std", "so much noise hides the records' part in the sums' last bits"
-        )
+    require(
+        moved < 0.25, "noise_std", "so much noise hides the records' part in the sums' last bits"
+    )
     room = moved + rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
-    if not room < 0.5:
-        raise InvalidInput("n", f"{n} records are too many for sums in float64")
+    require(room < 0.5, "n", f"{n} records are too many for sums in float64")
     return up(1.0 / (1.0 - room))
 
 
@@ -170,37 +167,28 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
     """Raises InvalidInput unless the records are as described."""
     validate.exactly("moments", moments, NoisySecondMoments, "a pabi.NoisySecondMoments")
     validate.instance("records", records, Records, "pabi.learn.Records")
-    if (users is not None) != (moments.unit == "user"):
-        missing = "missing: moments of users need a user a row"
-        raise InvalidInput("groups", missing if users is None else "expected moments of users")
+    require(
+        (users is not None) == (moments.unit == "user"),
+        "groups",
+        "missing: moments of users need a user a row"
+        if users is None
+        else "expected moments of users",
+    )
     if users is not None:
         checked_groups(users, moments.n, records.n)
     held = records.n if users is None else users.users
     for name, own in (("n", held), ("dimension", records.width)):
         stated = getattr(moments, name)
-        if stated != own:
-            raise InvalidInput(name, f"expected {own}, that of the records, got {stated}")
-    if records.feature_norm is None:
-        raise InvalidInput("feature_norm", "missing from the records: nothing bounds their rows")
-    if longer_than(records, moments.feature_norm):
-        least = seen_norm(records.feature_norm, records.intercept_scaling)
-        raise InvalidInput(
-            "feature_norm",
-            f"expected at least {least!r}, the norm of the rows declared, got {moments.feature_norm!r}",
-        )
+        require(stated == own, name, f"expected {own}, that of the records, got {stated}")
+    require(
+        records.feature_norm is not None,
+        "feature_norm",
+        "missing from the records: nothing bounds their rows",
+    )
+    refuse_longer(records, moments.feature_norm)
 
 
 # Every local below is secret but what is returned.
-
-
-def _noisy_sums_of_squares(
-    records: Records,
-    noise_std: float,
-    grid: float,
-    generator: np.random.Generator,
-    factors: Array | None,
-) -> Array:
-    return noisy(_sums_of_squares(records, factors), noise_std, grid, generator)
 
 
 def _noisy_matrix(
@@ -367,9 +355,11 @@ class _Search:
         """Answers as many questions as the counts of this pass and those before it do."""
         self._counts |= counts
         while self._question is not None and self._question.threshold in self._counts:
-            if self._asked == self._statistics.questions:
-                most = self._statistics.questions
-                raise InvalidInput("questions", f"expected at most {most} of a column")
+            require(
+                self._asked != self._statistics.questions,
+                "questions",
+                f"expected at most {self._statistics.questions} of a column",
+            )
             self._asked += 1
             count = np.array([float(self._counts[self._question.threshold])])
             self._ask(float(_noisy(self._statistics, count, 1.0, generator)[0]))
@@ -406,8 +396,7 @@ def _noisy(
 ) -> Array:
     """Sums that are multiples of the unit, with their noise."""
     noise = statistics.column_noise_std
-    if not noise <= _MOST_NOISE:
-        raise InvalidInput("noise_std", f"expected at most {_MOST_NOISE!r}, got {noise!r}")
+    must_be(noise <= _MOST_NOISE, "noise_std", f"at most {_MOST_NOISE!r}", noise)
     grid = grid_for(unit, noise)
     if grid > unit:  # each number moves by half of it, on either table
         noise = up(noise * (1.0 + 2.0 * grid))
@@ -439,10 +428,11 @@ def level_counts(
     """
     counters = [Counter(column) for column in columns]
     _refuse_other_tables(statistics, "levels", counters[0].total(), len(columns))
-    if (levels is None) == (statistics.threshold is None):
-        raise InvalidInput(
-            "threshold", "expected one where levels are not declared, and only there"
-        )
+    require(
+        (levels is None) != (statistics.threshold is None),
+        "threshold",
+        "expected one where levels are not declared, and only there",
+    )
     listed: Sequence[Sequence[str] | None] = levels or [None] * len(columns)
     return [
         _shown(statistics, counter, own, generator)
@@ -474,11 +464,8 @@ def _refuse_other_tables(
     validate.exactly(
         "statistics", statistics, NoisyColumnStatistics, "a pabi.NoisyColumnStatistics"
     )
-    if statistics.statistic != kind:
-        raise InvalidInput("statistic", f"expected {kind!r}, got {statistics.statistic!r}")
+    must_be(statistics.statistic == kind, "statistic", f"{kind!r}", statistics.statistic)
     n = max(n, statistics.n) if statistics.unit == "user" else n  # some may have no row
     for name, stated, own in (("n", statistics.n, n), ("columns", statistics.columns, columns)):
-        if stated != own:
-            raise InvalidInput(name, f"expected {own}, that of the table, got {stated}")
-    if n > _MOST:
-        raise InvalidInput("n", f"expected at most {_MOST} records")
+        require(stated == own, name, f"expected {own}, that of the table, got {stated}")
+    require(n <= _MOST, "n", f"expected at most {_MOST} records")

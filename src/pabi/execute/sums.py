@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
@@ -41,7 +41,7 @@ from pabi.execute.blocks import Rows, clip_coordinates, clip_norms
 from pabi.execute.cells import cells_of, is_missing
 from pabi.execute.hiding import read_only, returned, unshown
 from pabi.execute.records import MOST_ROWS, numbers_of
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, TINY, Array, up
 
 # Rows that belong together: those of one user, who contributes their mean.
@@ -136,10 +136,12 @@ class UserRows:
 def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = None) -> UserRows:
     """The groups of so many enrolled users, which have as many ids as there are rows."""
     own = groups if isinstance(groups, UserRows) else UserRows.of(groups, users)
-    if users is not None and own.users != users:
-        raise InvalidInput("n", f"expected {own.users}, the number of users, got {users}")
-    if rows is not None and len(own) != rows:
-        raise InvalidInput("groups", "expected as many ids as X has rows")
+    require(
+        users is None or own.users == users,
+        "n",
+        f"expected {own.users}, the number of users, got {users}",
+    )
+    require(rows is None or len(own) == rows, "groups", "expected as many ids as X has rows")
     return own
 
 
@@ -153,12 +155,17 @@ def are_listed(users: Any) -> bool:
 def _checked(ids: Any) -> NDArray[Any]:
     """The ids as they are: numpy would make text or doubles of all of them where one is."""
     values = cells_of(ids)
-    if values.ndim != 1 or values.size == 0:
-        raise InvalidInput("groups", f"expected one id a row, got shape {values.shape}")
-    if values.dtype.kind not in _KINDS:
-        raise InvalidInput("groups", f"{_EXPECTED}, got {values.dtype}")
-    if _lacks_some("groups", values):
-        raise InvalidInput("groups", "expected an id in every row, got a missing or infinite one")
+    require(
+        values.ndim == 1 and values.size,
+        "groups",
+        f"expected one id a row, got shape {values.shape}",
+    )
+    require(values.dtype.kind in _KINDS, "groups", f"{_EXPECTED}, got {values.dtype}")
+    require(
+        not _lacks_some("groups", values),
+        "groups",
+        "expected an id in every row, got a missing or infinite one",
+    )
     return values
 
 
@@ -213,10 +220,11 @@ def _time(field: str, one: Any) -> Any:
     unit = np.datetime_data(one.dtype)[0]
     whole = one.astype(f"{one.dtype.kind}8[us]")
     vague = one.dtype.kind == "m" and unit in ("generic", "Y", "M")  # of no length
-    if vague or whole.astype(one.dtype) != one or isinstance(whole.item(), int):
-        raise InvalidInput(
-            field, "expected times that Python has: of whole microseconds, in years up to 9999"
-        )
+    require(
+        not vague and whole.astype(one.dtype) == one and not isinstance(whole.item(), int),
+        field,
+        "expected times that Python has: of whole microseconds, in years up to 9999",
+    )
     return whole.item()
 
 
@@ -231,8 +239,11 @@ def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
     if (own := _as_numbers(ids, count)) is not None:
         return own, count, True
     codes = _numbered(ids)
-    if int(codes.max()) >= count:
-        raise InvalidInput("groups", f"expected the ids of at most {count} users, as declared")
+    require(
+        int(codes.max()) < count,
+        "groups",
+        f"expected the ids of at most {count} users, as declared",
+    )
     return codes, count, False
 
 
@@ -263,17 +274,21 @@ def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
 def _among(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int]:
     """(the places of the ids in the list of all users, how many these are)."""
     listed = cells_of(users)
-    if listed.ndim != 1 or listed.size == 0:
-        raise InvalidInput("users", f"expected a number or a list of ids, got shape {listed.shape}")
-    if _lacks_some("users", listed):
-        raise InvalidInput("users", "expected the id of every user, got a missing or infinite one")
+    require(
+        listed.ndim == 1 and listed.size,
+        "users",
+        f"expected a number or a list of ids, got shape {listed.shape}",
+    )
+    require(
+        not _lacks_some("users", listed),
+        "users",
+        "expected the id of every user, got a missing or infinite one",
+    )
     own = _listed("users", listed)
     places = {one: place for place, one in enumerate(own)}
-    if len(places) < listed.size:
-        raise InvalidInput("users", "expected every id once")
+    require(len(places) == listed.size, "users", "expected every id once")
     codes = [places.get(one) for one in _listed("groups", ids)]
-    if None in codes:
-        raise InvalidInput("groups", _UNKNOWN)
+    require(None not in codes, "groups", _UNKNOWN)
     return np.array(codes, np.intp), listed.size
 
 
@@ -374,10 +389,9 @@ def _room(run: NoisySGD, additions: int) -> float:
     """How much of the bound of a gradient two sums may differ by, because of rounding alone."""
     most = run.order.sizes.most
     room = rounding_room(most, additions)
-    if not room < 0.5:
-        raise InvalidInput(
-            "batches", f"batches of up to {most} records are too large for sums in float64"
-        )
+    require(
+        room < 0.5, "batches", f"batches of up to {most} records are too large for sums in float64"
+    )
     return room
 
 
@@ -387,11 +401,8 @@ def rounding_room(most: int, additions: int) -> float:
     return 2.0 * most * (additions + 16.0) * HALF_ULP
 
 
-class GradientSum(Protocol):
-    """(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
-
-    def __call__(self, x: Array, rows: Rows) -> Array:
-        """The sum at `x` over `rows`."""
+GradientSum = Callable[[Array, Rows], Array]
+"""(x, rows) ↦ the float64 sum of the records' clipped gradients, of the shape of x."""
 
 
 class RemoteGradients(ABC):

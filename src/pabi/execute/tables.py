@@ -19,7 +19,7 @@ from pabi.execute.cells import (
     unmasked,
     where,
 )
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 T = TypeVar("T")
 _NONE = "no_validation"  # in the place of y, of scikit-learn's
@@ -52,10 +52,11 @@ def refuse_collection(X: Any) -> None:
     home = type(X).__module__.partition(".")[0].strip("_")
     collections = ("get_fragments", "read_next_batch", "collect_schema")
     lazy = home in ("pyarrow", "polars") and any(hasattr(X, name) for name in collections)
-    if home in ("dask", "zarr", "duckdb") or (lazy and not hasattr(X, "get_columns")):
-        raise InvalidInput(
-            "X", f"expected pabi.learn.LargeTable(X) for a table of {home}, which is read in passes"
-        )
+    require(
+        home not in ("dask", "zarr", "duckdb") and not (lazy and not hasattr(X, "get_columns")),
+        "X",
+        f"expected pabi.learn.LargeTable(X) for a table of {home}, which is read in passes",
+    )
 
 
 def checked(

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from pabi.describe.accounted import Adjacency, changed, checked_adjacency
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import fraction_down, fraction_up
 from pabi.tradeoff import (
     ApproxDP,
@@ -191,8 +191,7 @@ def _tree(event: Any, relation: Any) -> TradeOff:
         event.step_counts if isinstance(event.step_counts, list | tuple) else (event.step_counts,)
     )
     steps = [validate.integer("step_counts", count, at_least=1) for count in counts]
-    if not steps:
-        raise InvalidInput("step_counts", "expected at least one")
+    require(steps, "step_counts", "expected at least one")
     # A leaf lies in one node of every level.
     levels = max(steps).bit_length()
     return composed(((Gaussian(_over(_moved(relation), event.noise_multiplier)), levels),))
@@ -204,8 +203,11 @@ def _mixture(event: Any, relation: Any) -> TradeOff:
     shares = [
         Fraction(validate.number("sampling_probs", p, at_least=0.0)) for p in event.sampling_probs
     ]
-    if len(sizes) != len(shares) or abs(sum(shares, Fraction(-1))) > Fraction(1, 10**9):
-        raise InvalidInput("sampling_probs", "expected one for every sensitivity, with the sum 1")
+    require(
+        len(sizes) == len(shares) and not abs(sum(shares, Fraction(-1))) > Fraction(1, 10**9),
+        "sampling_probs",
+        "expected one for every sensitivity, with the sum 1",
+    )
     moved = {size for size in sizes if size > 0.0}
     if len(moved) > 1:
         raise UnsupportedEvent(event, "several sensitivities other than 0 have no proof here")
@@ -495,8 +497,9 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             return self
         adjacency = _adjacency(self.neighboring_relation)
         for name, own in (("adjacency", adjacency), ("unit", "record")):
-            if (its := getattr(event, name)) != own:
-                raise InvalidInput(name, f"expected {own!r} as the accountant has it, got {its!r}")
+            must_be(
+                (its := getattr(event, name)) == own, name, f"{own!r} as the accountant has it", its
+            )
         times = validate.integer("count", count, at_least=1)
         self._counts[event.curve] = self._counts.get(event.curve, 0) + times
         return self
@@ -552,21 +555,22 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
 
 
 def _adjacency(relation: Any) -> Adjacency:
-    if _checked_relation(relation) is ADD_OR_REMOVE_ONE:
-        raise InvalidInput(
-            "neighboring_relation",
-            "ADD_OR_REMOVE_ONE changes the number of records, which no guarantee of pabi's allows; expected "
-            "REPLACE_SPECIAL, of a special record that contributes nothing, or REPLACE_ONE",
-        )
+    require(
+        _checked_relation(relation) is not ADD_OR_REMOVE_ONE,
+        "neighboring_relation",
+        "ADD_OR_REMOVE_ONE changes the number of records, which no guarantee of pabi's allows; expected "
+        "REPLACE_SPECIAL, of a special record that contributes nothing, or REPLACE_ONE",
+    )
     return "replace_one" if relation is REPLACE_ONE else "zero_out"
 
 
 def _checked_relation(relation: Any) -> Any:
-    if relation not in (ADD_OR_REMOVE_ONE, REPLACE_ONE, REPLACE_SPECIAL):
-        raise InvalidInput(
-            "neighboring_relation",
-            f"expected a dp_accounting.NeighboringRelation, got {relation!r}",
-        )
+    must_be(
+        relation in (ADD_OR_REMOVE_ONE, REPLACE_ONE, REPLACE_SPECIAL),
+        "neighboring_relation",
+        "a dp_accounting.NeighboringRelation",
+        relation,
+    )
     return relation
 
 
@@ -633,8 +637,7 @@ def _noise(moved: int, size: float) -> float:
     """The noise multiplier of a mechanism of this μ or ε, rounded down; 0 where that is infinite."""
     if math.isinf(size):
         return 0.0
-    if size == 0.0:
-        raise InvalidInput("guarantee", "an event of no effect has no noise multiplier")
+    require(size != 0.0, "guarantee", "an event of no effect has no noise multiplier")
     return fraction_down(Fraction(moved) / Fraction(size))
 
 

@@ -26,7 +26,7 @@ from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.schema import checked_labels, class_set, class_weights, codes_among, labels_in
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 
 _SIGNAL = 3.0  # logits of linear models on real data, over rows at their bound
@@ -99,12 +99,12 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             `random_state` is not None. This estimator, or a clone of it, was fitted before and has no
             `ledger`. Each once in a process.
         """
-        if keep_state is not None and self.classes is None:
-            raise InvalidInput(
-                "classes",
-                "expected them declared with keep_state: the label set would be learnt from rows that may "
-                "have to be forgotten",
-            )
+        require(
+            keep_state is None or self.classes is not None,
+            "classes",
+            "expected them declared with keep_state: the label set would be learnt from rows that may "
+            "have to be forgotten",
+        )
         with AllOrNothing(self):
             beside = Given(groups, sample_weight, keep_state)
             rows, cells, beside = self._both(X, y, beside, self._held_labels)
@@ -150,8 +150,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         ----------
         docs, "How the defaults are chosen".
         """
-        if classes is None and self.classes is None:
-            raise InvalidInput("classes", "missing: give their number")
+        require(
+            classes is not None or self.classes is not None, "classes", "missing: give their number"
+        )
         count = len(class_set(self.classes)) if classes is None else classes
         outputs = _outputs(validate.integer("classes", count, at_least=2))
         return self._planned(n, d, outputs, unit)
@@ -187,8 +188,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
         declared = self.classes is not None
         self.classes_ = class_set(self.classes) if declared else labels.labels()
-        if len(self.classes_) < 2:
-            raise InvalidInput("y", "expected at least two classes, got one class only")
+        require(len(self.classes_) >= 2, "y", "expected at least two classes, got one class only")
         codes = labels.mapped(partial(codes_among, self.classes_))
         return codes, () if declared else (LABELS,)
 
@@ -244,8 +244,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _chosen(self, rows: Any) -> NDArray[Any]:
         scores = self._scores(rows)
         numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        chosen: NDArray[Any] = self.classes_[numbers]
-        return chosen
+        return np.asarray(self.classes_[numbers])
 
     def _names_of_outputs(self, outputs: int) -> list[Any]:
         return [None] if outputs == 1 else self.classes_.tolist()

@@ -318,7 +318,7 @@ class HasCoefficients(BoundedRows):
 
     def _scale_of_predictors(self) -> float:
         """What one unit of the predictor that is trained amounts to, in units of predictions."""
-        raise NotImplementedError
+        return 1.0
 
     @property
     def linear_predictor_(self) -> bool:

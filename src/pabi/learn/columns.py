@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pabi.describe.files import _unknown
 from pabi.execute.cells import PLAIN, doubles_of, is_missing, text_of, texts_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
@@ -109,10 +109,11 @@ class Boolean:
         """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
         truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
         values = [truth.get(text.lower()) for text in texts_of(name, cells)]
-        if None in values:
-            raise InvalidInput(
-                name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
-            )
+        require(
+            None not in values,
+            name,
+            "expected true or false, 1 or 0, yes or no in every row of a boolean column",
+        )
         return Encoded(np.zeros(len(values), np.intp), np.array(values, dtype=np.float64), False)
 
 
@@ -213,14 +214,16 @@ _KEYS = {
 
 def read_columns(tables: Any) -> dict[str, Column]:
     """The declared columns, by name, in order. Raises InvalidInput naming `columns.NAME.KEY`."""
-    if not isinstance(tables, Mapping) or not tables:
-        raise InvalidInput("columns", "expected a table [columns.NAME] for every column to use")
+    require(
+        isinstance(tables, Mapping) and tables,
+        "columns",
+        "expected a table [columns.NAME] for every column to use",
+    )
     return {str(name): _column(f"columns.{name}", table) for name, table in tables.items()}
 
 
 def _column(field: str, table: Any) -> Column:
-    if not isinstance(table, Mapping):
-        raise InvalidInput(field, f"expected a table [{field}], got {table!r}")
+    must_be(isinstance(table, Mapping), field, f"a table [{field}]", table)
     kind = validate.choice(f"{field}.kind", table.get("kind"), tuple(_KEYS))
     for key in table:
         if key in _KEYS[kind]:
@@ -242,8 +245,7 @@ def _column(field: str, table: Any) -> Column:
         f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
     )
     low, high = read_range(f"{field}.range", table.get("range"))
-    if transform == "log1p" and low <= -1.0:
-        raise InvalidInput(f"{field}.range", f"expected a low end > -1 for log1p, got {low!r}")
+    must_be(transform != "log1p" or low > -1.0, f"{field}.range", "a low end > -1 for log1p", low)
     return Numeric(low, high, transform == "log1p", read_comma(field, table))
 
 
@@ -268,8 +270,7 @@ def _cycles(field: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     listed = tuple(value) if isinstance(value, (list, tuple)) else (value,)
     for cycle in listed:
         validate.choice(f"{field}.cycles", cycle, tuple(_CYCLES))
-    if len(set(listed)) < len(listed):
-        raise InvalidInput(f"{field}.cycles", f"expected each cycle once, got {value!r}")
+    must_be(len(set(listed)) == len(listed), f"{field}.cycles", "each cycle once", value)
     return listed
 
 
@@ -277,24 +278,23 @@ def _read_dates(field: str, value: Any) -> tuple[float, float]:
     """The ends of a range in seconds since 1970, the first before the last. Raises InvalidInput."""
     ends = list(value) if isinstance(value, (list, tuple)) else []
     seconds = [_instant(end)[0] for end in ends]
-    if len(ends) != 2 or not seconds[0] < seconds[1]:
-        raise InvalidInput(
-            field, f'expected ["2020-01-01", "2024-12-31"], or the like, got {value!r}'
-        )
+    must_be(
+        len(ends) == 2 and seconds[0] < seconds[1],
+        field,
+        '["2020-01-01", "2024-12-31"], or the like',
+        value,
+    )
     return seconds[0], seconds[1]
 
 
 def read_range(field: str, value: Any) -> tuple[float, float]:
     """Finite (low, high), low < high, from [low, high]. Raises InvalidInput naming `field`."""
-    if value is None:
-        raise InvalidInput(field, "missing: expected [low, high]")
+    require(value is not None, field, "missing: expected [low, high]")
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise InvalidInput(field, f"expected [low, high], got {value!r}")
+    must_be(isinstance(value, (list, tuple)) and len(value) == 2, field, "[low, high]", value)
     low, high = (validate.number(field, end) for end in value)
-    if not low < high or not math.isfinite(high - low):
-        raise InvalidInput(field, f"expected [low, high] with low < high, got {value!r}")
+    must_be(low < high and math.isfinite(high - low), field, "[low, high] with low < high", value)
     return low, high
 
 
@@ -304,12 +304,14 @@ def read_levels(field: str, value: Any, at_least: int, *, any_case: bool = False
     several = isinstance(value, (list, tuple)) and len(value) >= at_least
     kinds = {type(level) for level in value} if several else set()
     texts = [folded(text_of(level), any_case) for level in value] if several else []
-    if kinds not in ({str}, {int}) or "" in texts:
-        expected = f"a list of {at_least} or more distinct strings, or of integers"
-        raise InvalidInput(field, f"expected {expected}, got {value!r}")
+    must_be(
+        kinds in ({str}, {int}) and "" not in texts,
+        field,
+        f"a list of {at_least} or more distinct strings, or of integers",
+        value,
+    )
     twice = next((level for level in texts if texts.count(level) > 1), None)
-    if twice is not None:
-        raise InvalidInput(field, f"expected distinct levels, got {twice!r} twice")
+    require(twice is None, field, f"expected distinct levels, got {twice!r} twice")
     return list(value)
 
 

@@ -24,17 +24,10 @@ from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import too_little_noise
 from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
+from pabi.execute.state_files import Keeping, kept_in, noting_state
 from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.coefficients import HasCoefficients
-from pabi.learn.forgetting import (
-    ForgettingModel,
-    Keeping,
-    kept_in,
-    noting_state,
-    refuse_unforgettable,
-)
-from pabi.learn.pipelines import notes_of
+from pabi.learn.forgetting import ForgettingModel, refuse_unforgettable
 from pabi.learn.plans import (
     MOST_WEIGHT,
     ONE_FIT,
@@ -62,7 +55,7 @@ from pabi.learn.rows import (
 )
 from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, must_be, warn_once
+from pabi.numbers.errors import InvalidInput, must_be, require, warn_once
 from pabi.numbers.rounding import TINY, Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -71,7 +64,7 @@ _LEAST_LEFT = 1e-6  # of a budget
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     """Shared by the estimators; it knows features, schedules and noise, not losses.
 
     As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
@@ -101,10 +94,6 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
     def _loss(self, size: Size) -> tuple[Loss, float]:
         """(what is known of the loss, how large predictors usually are) for a table of this size."""
         raise NotImplementedError
-
-    def _scale_of_predictors(self) -> float:
-        """What one unit of the predictor that is trained amounts to, in `_UNIT`."""
-        return 1.0
 
     # Fitting.
 
@@ -184,11 +173,11 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         if (table := self._large(X, y, beside.groups, beside.weights)) is None:
             X, y = checked(self, X, held(y), **kwargs)
             return X, Parts.of(y, "y"), beside
-        if beside.state is not None:
-            raise InvalidInput(
-                "keep_state",
-                "expected None for a table that is read in passes: it takes one in memory",
-            )
+        require(
+            beside.state is None,
+            "keep_state",
+            "expected None for a table that is read in passes: it takes one in memory",
+        )
         groups = in_memory(table, beside.groups, "groups")
         weights = in_memory(table, beside.weights, "sample_weight")
         return table, table.beside(y), Given(groups, weights)
@@ -452,10 +441,6 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
 
-    def _note_parameters(self) -> None:
-        """Notes the hash of the parameters, which are final now, in the guarantee."""
-        self.guarantee_ = self.guarantee_.noting(notes_of(self))
-
     @property
     def _offset(self) -> float:
         """The prediction at weights 0, a part of `intercept_`."""
@@ -502,8 +487,7 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         """
         if self.run_.clip_norm is None or not (self.run_.clipping in CONVEX or self.run_.loss.glm):
             return None
-        most: Array = self.run_.clip_norm / np.maximum(norm, TINY)[:, None]
-        return most
+        return np.asarray(self.run_.clip_norm / np.maximum(norm, TINY)[:, None])
 
 
 def _left(before: tuple[Guarantee, ...], mu: float) -> float:

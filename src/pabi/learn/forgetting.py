@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,12 +14,10 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from pabi.account.forgetting import refuse_dear
-from pabi.budget.ledger import Ledger, check_ledger, reserved
+from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.statistics import NoisySecondMoments
-from pabi.execute.cells import cells_of, table_of, typed
 from pabi.execute.checkpoint import State
 from pabi.execute.computed_steps import rests_on
 from pabi.execute.engine import Keep, enforceable, go_on
@@ -27,11 +25,11 @@ from pabi.execute.hiding import checked, hides, unseen, walk_of
 from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.records import LARGEST, Records
+from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import (
+    Keeping,
     StateFile,
-    first_name,
     locked,
     named_after,
     noted_name,
@@ -52,12 +50,13 @@ from pabi.execute.states import (
     same_rows,
     without,
 )
+from pabi.learn.coefficients import HasCoefficients
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import ONE_FIT, PREPROCESSING, TrainingPlan, together
-from pabi.learn.rows import BoundedRows, CheckedRows, take_turn
+from pabi.learn.rows import CheckedRows, checked_rows, filled, take_turn, with_blanks
 from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -67,24 +66,6 @@ BY_ITSELF = (
 )
 # Settings that say nothing of the gradients.
 _FREE = frozenset({"ledger", "verbose", "random_state", "strict", "users"})
-
-
-class Keeping(NamedTuple):
-    """What becomes of the state of a fit: what `write` does with it, and what it notes beside."""
-
-    write: Callable[[SecretState], None]
-    facts: Mapping[str, Any]
-
-
-def kept_in(state: StateFile, ledger: Ledger | None) -> Keeping:
-    """The first state of a model is written to this file."""
-    facts = {"note": state.note, **first_name(ledger)}
-    return Keeping(lambda secret: write_state(state, secret), facts)
-
-
-def noting_state(guarantee: Guarantee, keeping: Keeping | None) -> Guarantee:
-    """What a ledger enters of a fit, with the name of the state that it leaves."""
-    return guarantee if keeping is None else guarantee.noting(noted_name(keeping.facts))
 
 
 class Wanted(NamedTuple):
@@ -97,17 +78,10 @@ class Wanted(NamedTuple):
     accept_loss: bool
 
 
-class ForgettingModel(BoundedRows):
+class ForgettingModel(HasCoefficients):
     """What an estimator needs to forget; it knows states and requests, not losses."""
 
     _BLANK: ClassVar[float] = 0.0  # a target in place of one that is blank
-
-    max_sample_weight: float | None
-    moments_: NoisySecondMoments | None
-    preconditioner_: RowMap | None
-    run_: NoisySGD
-    coef_: Array
-    intercept_: Array
 
     def forget(
         self,
@@ -195,12 +169,12 @@ class ForgettingModel(BoundedRows):
             validate.flag("retrain", retrain),
             validate.flag("accept_loss", accept_loss),
         )
-        if self.ledger is not None and not anew:
-            raise InvalidInput(
-                "ledger",
-                "expected None: what two models of one path cost those who stay is not the sum of what each "
-                "costs, so that no ledger can add them up; retrain=True makes a release that it can",
-            )
+        require(
+            self.ledger is None or anew,
+            "ledger",
+            "expected None: what two models of one path cost those who stay is not the sum of what each "
+            "costs, so that no ledger can add them up; retrain=True makes a release that it can",
+        )
         request = Wanted(rows, (epsilon, delta), besides, anew, accepted)
         return unseen(lambda: self._forgotten(X, y, sample_weight, request, state))
 
@@ -214,7 +188,11 @@ class ForgettingModel(BoundedRows):
             blank = np.union1d(held.forgotten, numbers)
             plan = _settled(held, held.counted(numbers), request)
             table = fresh._blanked_table(X, y, weights, held, blank, wiped=plan is None)
-            _refuse_other_data(held, table, blank)
+            require(
+                same_rows(held.digests, _digests(table, held.digest_key), blank),
+                "X",
+                "expected the table of the fit, the rows that are not forgotten as they were, in their order",
+            )
             if plan is None:
                 return self._retrained(fresh, held, table, numbers, request, state)
             newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
@@ -253,15 +231,13 @@ class ForgettingModel(BoundedRows):
         if not hasattr(self, "coef_"):
             return
         fresh._set_coefficients(_theta(held))
-        if not (
+        require(
             np.array_equal(self.coef_, fresh.coef_)
-            and np.array_equal(self.intercept_, fresh.intercept_)
-        ):
-            raise InvalidInput(
-                "state",
-                "expected that of this model, got one of another model, or an older or newer one of this: "
-                "forget with what the last forget returned, or with restored(state)",
-            )
+            and np.array_equal(self.intercept_, fresh.intercept_),
+            "state",
+            "expected that of this model, got one of another model, or an older or newer one of this: "
+            "forget with what the last forget returned, or with restored(state)",
+        )
 
     def restored(self, state: StateFile) -> Self:
         """The model as the state has it: that of the fit, or of the last request.
@@ -349,8 +325,9 @@ class ForgettingModel(BoundedRows):
         plan: TrainingPlan = self._planned(*sizes)  # type: ignore[attr-defined]
         releases = [one for one in (held.moments, held.run) if one is not None]
         costs = tuple(one.guarantee(plan.delta) for one in releases)
-        linear = self.linear_predictor_  # type: ignore[attr-defined]
-        return replace(plan, run=held.run, moments=held.moments, costs=costs, linear=linear)
+        return replace(
+            plan, run=held.run, moments=held.moments, costs=costs, linear=self.linear_predictor_
+        )
 
     def _trained_anew(
         self, held: SecretState, table: CheckedRows, blank: NDArray[np.intp]
@@ -370,16 +347,20 @@ class ForgettingModel(BoundedRows):
 
     def _matching(self, held: SecretState) -> Self:
         """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""
-        if held.facts["estimator"] != type(self).__name__:
-            raise InvalidInput(
-                "state", f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s"
-            )
+        require(
+            held.facts["estimator"] == type(self).__name__,
+            "state",
+            f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s",
+        )
         own = _settings(self)
         # Settings that are newer than the state had their default then.
         stated = {**_settings(type(self)()), **held.facts["settings"]}
         for name, value in stated.items():
-            if own.get(name) != value:
-                raise InvalidInput(name, f"expected {value} as in the state, got {own.get(name)}")
+            require(
+                own.get(name) == value,
+                name,
+                f"expected {value} as in the state, got {own.get(name)}",
+            )
         fresh: Self = clone(self)
         fresh.n_features_in_ = held.facts["columns"]
         for name, array in held.arrays.items():
@@ -404,23 +385,24 @@ class ForgettingModel(BoundedRows):
         """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
         all of them."""
         n = held.rows
-        if large_table(X) is not None:
-            raise InvalidInput(
-                "X", "expected the table of the fit in memory, got one that is read in passes"
-            )
+        require(
+            large_table(X) is None,
+            "X",
+            "expected the table of the fit in memory, got one that is read in passes",
+        )
         for name, part in (("X", X), ("y", y)):
             count = np.shape(part)[0] if np.ndim(part) or issparse(part) else 0
-            if count != n:
-                raise InvalidInput(
-                    name,
-                    f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
-                )
+            require(
+                count == n,
+                name,
+                f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
+            )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
-        rows: Parts = self._read(_with_blanks(X, blank, wiped))
-        seen, own = self._seen_targets(_filled(y, blank, fill))
+        rows: Parts = self._read(with_blanks(X, blank, wiped))
+        seen, own = self._seen_targets(filled(y, blank, fill))
         if weights is not None:
-            weights = _filled(weights, blank, 0.0)
+            weights = filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n)
         records, weights = self._records(rows.array), times(own, stated)
         return CheckedRows(rows.array, records, seen, weights, held.groups)
@@ -475,7 +457,8 @@ class ForgettingModel(BoundedRows):
         raise NotImplementedError
 
     def _note_parameters(self) -> None:
-        raise NotImplementedError
+        """Notes the hash of the parameters, which are final now, in the guarantee."""
+        self.guarantee_ = self.guarantee_.noting(notes_of(self))
 
 
 def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
@@ -484,44 +467,16 @@ def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
     if run.cooldown_steps and np.ndim(run.gradient_noise_std):
         # What all iterates cost those who stay is that of steps in another order then.
         raise InvalidInput("noise_std", "expected one number, with keep_state and a cool-down")
-    if not run.loss.scalable:
-        raise InvalidInput(
-            "keep_state", "expected a loss of which less is proven where records are zero"
-        )
+    require(
+        run.loss.scalable,
+        "keep_state",
+        "expected a loss of which less is proven where records are zero",
+    )
 
 
 def checked_state(field: str, state: Any) -> StateFile:
     """`state`, if it is one. Raises InvalidInput."""
     return validate.exactly(field, state, StateFile, "a StateFile")
-
-
-def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The rows of a request, ascending: positions, or where a mask is true. Raises InvalidInput."""
-    if hasattr(rows, "to_numpy"):
-        raise InvalidInput(
-            "rows",
-            f"expected positions, counted from 0, got a {type(rows).__name__}, which may hold labels: of "
-            "labels write frame.index.get_indexer(labels), of positions or a mask rows.to_numpy()",
-        )
-    each = rows.tolist() if isinstance(rows, np.ndarray) else rows
-    if isinstance(each, (str, bytes)) or not isinstance(each, Sequence) or not len(each):
-        raise InvalidInput("rows", "expected positions, counted from 0, one for each row to forget")
-    if any(isinstance(row, (bool, np.bool_)) for row in each):
-        if len(each) != n or not all(isinstance(row, (bool, np.bool_)) for row in each):
-            raise InvalidInput(
-                "rows", f"expected positions, or a mask of true and false for all {n} rows"
-            )
-        each = np.flatnonzero(np.array(each)).tolist()
-    places = [validate.integer("rows", row, at_least=0, at_most=n - 1) for row in each]
-    numbers = np.sort(np.array(places, dtype=np.intp))
-    if not numbers.size:
-        raise InvalidInput("rows", "expected one row to forget at least, got a mask without any")
-    if np.any(np.diff(numbers) == 0):
-        raise InvalidInput("rows", "expected each row once")
-    again = np.intersect1d(numbers, forgotten)
-    if again.size:
-        raise InvalidInput("rows", f"row {again[0]} was forgotten before")
-    return numbers
 
 
 def planned_for(
@@ -573,15 +528,6 @@ def _digests(rows: CheckedRows, key: bytes) -> NDArray[Any]:
     """Digests of rows in memory, with their targets and weights."""
     weights = None if rows.weights is None else rows.weights.array
     return digests_of(rows.X, rows.targets.array, weights, key)
-
-
-def _refuse_other_data(held: SecretState, table: CheckedRows, blank: NDArray[np.intp]) -> None:
-    digests = _digests(table, held.digest_key)
-    if not same_rows(held.digests, digests, blank):
-        raise InvalidInput(
-            "X",
-            "expected the table of the fit, the rows that are not forgotten as they were, in their order",
-        )
 
 
 def _gone_on(
@@ -673,37 +619,3 @@ def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:
     if estimator.preconditioner_ is not None:
         arrays["matrix"] = estimator.preconditioner_.matrix
     return arrays
-
-
-def _with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
-    """A copy of a table with zeros in these rows; where they hold numbers the table, unless `wiped`."""
-    if issparse(X):
-        rows = X.tocsr().copy()
-        for row in blank.tolist():
-            rows.data[rows.indptr[row] : rows.indptr[row + 1]] = 0
-        return rows
-    if hasattr(X, "iloc"):
-        frame = X.copy()
-        for column in range(frame.shape[1]):
-            cells = frame.iloc[:, column].to_numpy(dtype=object, copy=True)
-            cells[blank] = 0
-            frame.isetitem(column, cells)
-        return frame
-    array = table_of(X)
-    if not wiped and array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
-        return array  # numbers that contribute nothing need no copy of the table
-    array = array.copy()
-    array[blank] = 0
-    return array
-
-
-def _filled(values: Any, blank: NDArray[np.intp], fill: Any) -> NDArray[Any]:
-    """A copy of targets or weights with `fill` at these places, whatever stood there."""
-    column = typed(cells_of(values)).copy()
-    if column.dtype.kind in "OUSmM" or np.asarray(fill).dtype.kind not in "biuf":
-        cells = np.empty(column.shape, dtype=object)
-        cells[...] = column
-        cells[blank] = fill
-        return typed(cells)
-    column[blank] = fill
-    return column

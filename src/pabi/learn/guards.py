@@ -17,7 +17,7 @@ from sklearn.compose import make_column_selector
 from sklearn.pipeline import Pipeline
 
 from pabi.learn.rows import count_anew, id_columns, is_private, turn_of
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.validate import flag
 
 # The steps that are known: those that treat every row by itself, and holders that fit each of theirs
@@ -377,11 +377,11 @@ def check_pipeline(
     """
     strict = flag("strict", strict)
     counts_users = None if groups is None else flag("groups", groups)
-    if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
-        kind = type(pipeline).__name__
-        raise InvalidInput(
-            "pipeline", f"expected an estimator of scikit-learn's kind, got a {kind}"
-        )
+    require(
+        hasattr(pipeline, "fit") and not isinstance(pipeline, type),
+        "pipeline",
+        f"expected an estimator of scikit-learn's kind, got a {type(pipeline).__name__}",
+    )
     findings = StepFindings((*findings_in(pipeline), *_of_units(pipeline, counts_users)))
     refused = [one for one in findings if one.severity != QUESTION]
     if strict and refused:

@@ -20,10 +20,10 @@ from pabi.execute.statistics import level_counts
 from pabi.execute.tables import tagged
 from pabi.learn.plans import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
-from pabi.learn.scaler import MomentsInRanges, means
+from pabi.learn.scaler import MomentsInRanges, means, spread_of
 from pabi.learn.schema import read_levels
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array
 
 # A transformer that learns the levels of columns privately, and writes each as a feature of its own.
@@ -41,10 +41,8 @@ class LevelSearch(PrivateColumns):
         """Cells of any kind, as they are."""
         return {"sparse": False, "dtype": None, "ensure_all_finite": False}
 
-    def _level_counts(self, n: int, d: int, *, declared: bool) -> NoisyColumnStatistics:
+    def _level_counts(self, n: int, d: int) -> NoisyColumnStatistics:
         """The counts that cost (ε, δ)."""
-        if declared:
-            return self._with_noise(self._blank(n, d, "levels"), self._mu())
         threshold = threshold_of(FAILURE * self.delta, d)
         blank = self._blank(n, d, "levels", threshold=threshold)
         left = (self.delta - failure_of(threshold, d)) * (1.0 - _ROUNDING)
@@ -62,9 +60,7 @@ def level_counters(table: Parts, columns: Sequence[int]) -> list[Counter[str]]:
 
 def threshold_of(failure: float, columns: int) -> float:
     """z with 1 − (1 − Q(z))^d at most `failure`, and hardly less."""
-    from scipy.special import ndtri
-
-    threshold = max(0.0, float(-ndtri(failure / columns)))
+    threshold = max(0.0, spread_of(failure / columns))
     while failure_of(threshold, columns) > failure:
         threshold += _ROUNDING * max(1.0, threshold)
     return threshold
@@ -115,10 +111,7 @@ class PrivateCategories(
     def _levels(self, d: int) -> list[tuple[str, ...] | None]:
         """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
         if isinstance(self.categories, str):
-            if self.categories != "auto":
-                raise InvalidInput(
-                    "categories", f'expected "auto" or levels, got {self.categories!r}'
-                )
+            must_be(self.categories == "auto", "categories", '"auto" or levels', self.categories)
             return [None] * d
         listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
         return [
@@ -128,7 +121,7 @@ class PrivateCategories(
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         learnt = sum(own is None for own in self._levels(d))
-        return (self._level_counts(n, learnt, declared=False),) if learnt else ()
+        return (self._level_counts(n, learnt),) if learnt else ()
 
     def _learnt(
         self,
@@ -219,11 +212,17 @@ def _by_column(categories: Any, names: Any, d: int) -> list[Any]:
     """Levels, given for every column in order or by name. Raises InvalidInput."""
     if isinstance(categories, Mapping):
         columns = list(categories) if names is None else [str(name) for name in names]
-        if set(categories) != set(columns) or len(columns) != d:
-            raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+        require(
+            set(categories) == set(columns) and len(columns) == d,
+            "categories",
+            f"expected levels, or None, for each of {d} columns",
+        )
         return [categories[name] for name in columns]
-    if not isinstance(categories, (list, tuple)) or len(categories) != d:
-        raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+    require(
+        isinstance(categories, (list, tuple)) and len(categories) == d,
+        "categories",
+        f"expected levels, or None, for each of {d} columns",
+    )
     return list(categories)
 
 
@@ -302,7 +301,7 @@ class PrivateImputer(
                 how: Any = {"quantiles": _HALF, "bounded": bounded}
                 return (self._range_counts(n, d, 1.0, **how),)
             case "most_frequent":
-                return (self._level_counts(n, d, declared=False),)
+                return (self._level_counts(n, d),)
             case _:
                 return ()
 

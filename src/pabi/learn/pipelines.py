@@ -23,7 +23,6 @@ from pabi.execute.engine import Trained
 from pabi.execute.statistics import ReleasedMoments
 from pabi.learn.guards import (
     UNKNOWN,
-    StepFinding,
     depends_on_types,
     findings_in,
     is_ours,
@@ -35,7 +34,7 @@ from pabi.learn.guards import (
 )
 from pabi.learn.plans import DENSITY, SELECTED, TYPES, UNCLEAR, together
 from pabi.learn.rows import is_private
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, require, warn_once
 from pabi.numbers.validate import flag
 from pabi.tradeoff.certificate import MODELS, digest, models_in, released_notes
 from pabi.tradeoff.guarantee import Guarantee
@@ -259,8 +258,7 @@ def _text(tree: Any) -> str:
 
 def _tree(value: Any, depth: int = 0) -> Any:
     """A value as JSON; see `model_hash`."""
-    if depth > _DEEPEST:
-        raise InvalidInput("model", "expected nothing that is nested so deeply")
+    require(depth <= _DEEPEST, "model", "expected nothing that is nested so deeply")
     if isinstance(value, np.generic) and value.dtype.kind in _ARRAYS + _TEXTS:
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
@@ -306,13 +304,21 @@ def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
         raise InvalidInput("model", f"expected nothing like a {kind} in it")
     if isinstance(value, BaseEstimator):
         _refuse_unknown(value)
-        if large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name])):
-            raise InvalidInput("model", f"a {kind} holds {', '.join(large)} of an unexpected kind")
+        require(
+            not (
+                large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name]))
+            ),
+            "model",
+            f"a {kind} holds {', '.join(large)} of an unexpected kind",
+        )
         held = {name: one for name, one in held.items() if name not in _ASIDE}
     elif is_dataclass(value):
         own = {one.name: one for one in fields(value)}
-        if unknown := sorted(held.keys() - own.keys()):
-            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+        require(
+            not (unknown := sorted(held.keys() - own.keys())),
+            "model",
+            f"a {kind} holds {', '.join(unknown)}, no part of it",
+        )
         held = {name: one for name, one in held.items() if not _is_default(own[name], one)}
     return {name: _tree(one, depth + 1) for name, one in held.items()}
 
@@ -389,15 +395,17 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     Dong, Roth, Su 2022, Thm 3.2; docs, "Private preconditioning".
     """
     strict = flag("strict", strict)
-    if isinstance(model, (type, str)) or not hasattr(model, "fit"):
-        raise InvalidInput("model", f"expected an estimator, got a {type(model).__name__}")
+    require(
+        not isinstance(model, (type, str)) and hasattr(model, "fit"),
+        "model",
+        f"expected an estimator, got a {type(model).__name__}",
+    )
     parts = list(_parts_of("model", model))
     assumed = [sentence for path, part in parts for sentence in _assumed_of(path, part)]
     assumed += assumed_unknown(model, strict=strict)
     refuse_out_of_turn(model)
     guarantees = _not_covered([one for part in parts for one in _costs(*part)], parts)
-    if not guarantees:
-        raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
+    require(guarantees, "model", "expected a fitted step with a guarantee, found none")
     whole = together(*guarantees)
     whole = whole.assuming(*assumed) if assumed else whole
     note = note_of_whole(model)
@@ -416,15 +424,12 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
         if strict:
             raise refusal(finding, "; with strict=False it is assumed that this one learnt nothing")
     for finding in findings:
-        warn_once(_warning(finding), PrivacyWarning)
+        warn_once(
+            f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
+            "guarantee covers it",
+            PrivacyWarning,
+        )
     return [UNCLEAR.format(step=finding.step) for finding in findings]
-
-
-def _warning(finding: StepFinding) -> str:
-    return (
-        f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
-        "guarantee covers it"
-    )
 
 
 def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:
@@ -519,7 +524,9 @@ def _costs(path: str, step: Any) -> list[Guarantee]:
     if type(guarantee) is Guarantee:
         return [guarantee]
     declared = is_ours(step) and attributes.get("releases_") == ()  # there was nothing to release
-    if is_private(step) and not declared:
-        kind = type(step).__name__
-        raise InvalidInput(path, f"expected a fitted {kind}: this one has no guarantee yet")
+    require(
+        declared or not is_private(step),
+        path,
+        f"expected a fitted {type(step).__name__}: this one has no guarantee yet",
+    )
     return []

@@ -34,7 +34,7 @@ from pabi.learn.rows import (
     users_of_rows,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.gaussian import gdp_epsilon_bounds
 from pabi.numbers.rounding import Array, down, up
 from pabi.numbers.showing import exact, plain, shown
@@ -100,8 +100,11 @@ def _shares(shares: Any) -> list[float]:
         each = [validate.number("shares", share, above=0.0) for share in shares]
     except TypeError:
         raise InvalidInput("shares", "expected a sequence of numbers") from None
-    if not each or math.fsum(each) > 1.0 + 1e-12:
-        raise InvalidInput("shares", "expected numbers that add up to 1 at most")
+    require(
+        each and not math.fsum(each) > 1.0 + 1e-12,
+        "shares",
+        "expected numbers that add up to 1 at most",
+    )
     return each
 
 

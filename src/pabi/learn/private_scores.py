@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.accounted import Adjacency, changed
 from pabi.execute.sums import UserRows
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 
 _UNITS = 1 << 30
@@ -44,11 +44,16 @@ class PrivateScore:
 
     def refuse_other(self, name: str, model: Any, classes: int | None) -> None:
         """Raises InvalidInput for a model that the score does not go with. `classes`: how many, if known."""
-        if self.pairs and classes not in (None, 2):
-            raise InvalidInput("scoring", f"{name} expects two classes, got {classes}")
-        if not hasattr(model, self.needs):
-            kind = type(model).__name__
-            raise InvalidInput("scoring", f"{name} expects probabilities, which a {kind} has not")
+        require(
+            not self.pairs or classes in (None, 2),
+            "scoring",
+            f"{name} expects two classes, got {classes}",
+        )
+        require(
+            hasattr(model, self.needs),
+            "scoring",
+            f"{name} expects probabilities, which a {type(model).__name__} has not",
+        )
 
     def exact(
         self, model: Any, X: Any, labels: NDArray[Any], users: UserRows | None, adjacency: Adjacency
@@ -98,10 +103,11 @@ def _alike(guess: Any, label: Any) -> bool:
 
 def _predicted(method: str, model: Any, X: Any, *shape: int) -> NDArray[Any]:
     values = np.asarray(getattr(model, method)(X))
-    if values.shape != shape:
-        raise InvalidInput(
-            "estimator", f"expected predictions of shape {shape}, got {values.shape}"
-        )
+    require(
+        values.shape == shape,
+        "estimator",
+        f"expected predictions of shape {shape}, got {values.shape}",
+    )
     return values
 
 

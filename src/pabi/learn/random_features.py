@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -13,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.runs import COUNT
 from pabi.execute.blocks import by_row
-from pabi.execute.cells import PassesTable
 from pabi.execute.large_records import records_of
+from pabi.execute.large_tables import LargeTable
 from pabi.execute.records import Records, RowBlock
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked, refuse_collection, tagged
@@ -27,9 +25,15 @@ from pabi.learn.classifiers import PrivateLogisticRegression
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan, budget, documented
 from pabi.learn.regressors import PrivateLinearRegression
-from pabi.learn.rows import Given, norm_within_ranges, number_or_auto, users_of_rows
+from pabi.learn.rows import (
+    Given,
+    ReadsTables,
+    norm_within_ranges,
+    number_or_auto,
+    users_of_rows,
+)
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import centres_and_reaches
 
@@ -75,6 +79,7 @@ _LAST_SEED = 2**32 - 1
 class RandomFeatures(
     OneToOneFeatureMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
+    ReadsTables,
     BaseEstimator,  # type: ignore[misc]
 ):
     """Random Fourier features of a Gaussian kernel, by a public map that treats every row by itself.
@@ -168,7 +173,7 @@ class RandomFeatures(
         """
         refuse_collection(X)
         rows = X
-        if isinstance(X, PassesTable):
+        if isinstance(X, LargeTable):
             X.introduce(self, y)
         else:
             rows = checked(self, X)
@@ -198,16 +203,11 @@ class RandomFeatures(
         NotFittedError
             `fit` was not called before.
         """
-        check_is_fitted(self)
         refuse_collection(X)
-        if isinstance(X, PassesTable):
-            # Where this one is fitted again, rows stay what they are.
-            return X.made_by(self, copy(self)._features)
-        return self._features(checked(self, X, reset=False))
+        return self._images(X)
 
-    def _features(self, rows: Any) -> NDArray[np.float32]:
-        """The features of rows in memory."""
-        return self._of(self._within(rows))
+    def _image(self, cells: Any) -> NDArray[np.float32]:
+        return self._of(self._within(cells))
 
     def _within(self, rows: Any) -> Records:
         """Rows in memory within the bounds that are declared."""
@@ -231,8 +231,11 @@ class RandomFeatures(
     def _waves(self, block: RowBlock) -> Array:
         """Cosines and sines, of norm 1. Raises InvalidInput, which shows no entry, for a row too large."""
         cosines, length = self.n_components - self.n_components // 2, self._length()
-        if not np.all(block.norm <= LARGEST * length):
-            raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")
+        require(
+            np.all(block.norm <= LARGEST * length),
+            "X",
+            "expected finite rows of at most 10¹² times `length`",
+        )
         drawn = frequencies(self.seed, self.n_features_in_, cosines) / length
         if issparse(block.features):  # whose products go row by row
             phases = block.features @ drawn
@@ -292,8 +295,7 @@ class RandomFeatures(
     def _length(self) -> float:
         if isinstance(self.length, str) and self.length == "auto":
             return LENGTH * self._radius
-        if isinstance(self.length, str):
-            raise InvalidInput("length", f'expected "auto" or a number, got {self.length!r}')
+        must_be(not isinstance(self.length, str), "length", '"auto" or a number', self.length)
         least = self._radius / LARGEST
         return validate.number("length", self.length, at_least=least, at_most=LARGEST)
 
@@ -412,7 +414,7 @@ class _OnRandomFeatures(PrivateLinearModel):
         """None: features have none."""
 
     def _records(self, X: Any) -> Records:
-        if isinstance(X, PassesTable):
+        if isinstance(X, LargeTable):
             return records_of(self.features_.transform(X), 1.0, self._intercept_feature)
         within = self.features_._within(X)
         records = records_of(self.features_._of(within), 1.0, self._intercept_feature)

@@ -14,7 +14,6 @@ from sklearn.utils.validation import column_or_1d
 from pabi.describe.losses import Loss
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.describe.vector_losses import executable
-from pabi.execute.cells import cells_of, doubles_of
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.engine import TrainOptions
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
@@ -27,9 +26,9 @@ from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, CheckedRows, Given, number_or_auto, scored
 from pabi.learn.scaler import QUANTILES, PrivateRanges
-from pabi.learn.schema import numbers_in, read_range
+from pabi.learn.schema import amounts, numbers_in, positive, read_range
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, warn_once
+from pabi.numbers.errors import must_be, require, warn_once
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
 from pabi.tradeoff.guarantee import Guarantee
@@ -69,17 +68,15 @@ class _TargetScale:
     def of(cls, low: float, high: float) -> _TargetScale:
         """The map of [low, high] onto [−1, 1]. Raises InvalidInput naming `target_range`."""
         centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-        if not reach > 0.0:
-            raise InvalidInput("target_range", f"expected a wider range, got {(low, high)!r}")
-        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
-        return replace(scale, low=low, high=high)
+        must_be(reach > 0.0, "target_range", "a wider range", (low, high))
+        return cls(low=low, high=high, centre=centre, reach=reach, offset=centre, unit=reach)
 
     @classmethod
     def within(cls, low: float, high: float) -> _TargetScale:
         """By quantiles that were found; only targets far beyond them are clipped."""
         centre, reach = low / 2.0 + high / 2.0, _REACH * (high - low)
-        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
-        return replace(scale, low=centre - _FAR * reach, high=centre + _FAR * reach)
+        low, high = centre - _FAR * reach, centre + _FAR * reach
+        return cls(low=low, high=high, centre=centre, reach=reach, offset=centre, unit=reach)
 
     @classmethod
     def times(cls, size: float) -> _TargetScale:
@@ -88,8 +85,7 @@ class _TargetScale:
 
     def seen(self, y: Array) -> Array:
         """The targets `y` on this scale."""
-        targets: Array = (np.clip(y, self.low, self.high) - self.centre) / self.reach
-        return targets
+        return np.asarray((np.clip(y, self.low, self.high) - self.centre) / self.reach)
 
 
 @tagged(
@@ -204,14 +200,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """Raises InvalidInput for what would have to be in units of a range that is not known yet."""
         for name in self._IN_UNITS:
             value = getattr(self, name)
-            if value != "auto":
-                raise InvalidInput(
-                    name, f'expected "auto" with a private target_range, got {value!r}'
-                )
-        if state is not None:
-            raise InvalidInput(
-                "keep_state", "expected None with a private target_range: give a public one"
-            )
+            must_be(value == "auto", name, '"auto" with a private target_range', value)
+        require(
+            state is None,
+            "keep_state",
+            "expected None with a private target_range: give a public one",
+        )
 
     def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
         if not self._private:
@@ -257,7 +251,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         several = self._SEVERAL and shape[1:] not in ((), (1,))
         if self._SEVERAL and y.array is not None and shape[1:] == (1,):
             column_or_1d(y.array, warn=True)
-        return y.mapped(lambda cells: _amounts(cells, several))
+        return y.mapped(lambda cells: amounts(cells, several))
 
     def _set_coefficients(self, theta: Array) -> None:
         """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
@@ -409,25 +403,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
-def _positive(y: Array) -> Array:
-    """The same numbers. Raises InvalidInput naming `y` where one is negative."""
-    if np.any(y < 0.0):
-        raise InvalidInput("y", "expected numbers ≥ 0")
-    return y
-
-
-def _amounts(cells: Any, several: bool) -> Array:
-    """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
-    targets = doubles_of("y", cells_of(cells))
-    if not several and targets.shape[1:] == (1,):
-        targets = targets[:, 0]
-    if targets.ndim != 1 + several:
-        raise InvalidInput("y", "expected one number a row of X")
-    if not np.all(np.isfinite(targets)):
-        raise InvalidInput("y", "expected finite numbers, got NaN or infinity")
-    return targets
-
-
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearRegression(_LinearRegressor):
@@ -524,14 +499,16 @@ class _LogLinkRegressor(_LinearRegressor):
 
     def _limits(self) -> tuple[float, float] | None:
         limits = super()._limits()
-        if limits is not None and limits[0] < 0.0:
-            raise InvalidInput(
-                "target_range", f"expected (low, high) with low ≥ 0, got {self.target_range!r}"
-            )
+        must_be(
+            limits is None or limits[0] >= 0.0,
+            "target_range",
+            "(low, high) with low ≥ 0",
+            self.target_range,
+        )
         return limits
 
     def _amounts_of(self, y: Parts) -> Parts:
-        return super()._amounts_of(y).mapped(_positive)
+        return super()._amounts_of(y).mapped(positive)
 
     def _scale(self) -> _TargetScale:
         """Targets over the middle of their range, as far as that is known."""
@@ -651,11 +628,12 @@ class PrivatePoissonRegressor(_LogLinkRegressor):
 
     def _limits(self) -> tuple[float, float] | None:
         limits = super()._limits()
-        if limits is not None and limits[0] != 0.0:
-            raise InvalidInput(
-                "target_range",
-                f"expected (0, high), the counts there may be, got {self.target_range!r}",
-            )
+        must_be(
+            limits is None or limits[0] == 0.0,
+            "target_range",
+            "(0, high), the counts there may be",
+            self.target_range,
+        )
         return limits
 
     def _scale(self) -> _TargetScale:

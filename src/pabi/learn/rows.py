@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -14,18 +14,20 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.runs import COUNT
+from pabi.execute.cells import cells_of, table_of, typed
 from pabi.execute.large_records import records_of
 from pabi.execute.large_tables import LargeTable, in_memory, large_table
-from pabi.execute.records import Records, seen_norm
+from pabi.execute.records import LARGEST, Records, seen_norm
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows, are_listed, checked_groups
 from pabi.execute.tables import checked, tagged
 from pabi.learn.plans import AGAIN, ENROLLED
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, require, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array
 
 # Whose a row is: the users that `fit` is told of, and how many are enrolled.
@@ -58,8 +60,7 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tup
     """
     declared = users if users is None or are_listed(users) else COUNT("users", users)
     if ids is None:
-        if declared is not None:
-            raise InvalidInput("groups", "missing: users are declared, so expected a user a row")
+        require(declared is None, "groups", "missing: users are declared, so expected a user a row")
         return None, ()
     groups = UserRows.of(ids, declared)
     return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)
@@ -263,10 +264,9 @@ def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
     strict, kind = validate.flag("strict", strict), type(step).__name__
     if not _fits_of(step):
         return ()
-    if strict:
-        raise InvalidInput(
-            "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
-        )
+    require(
+        not strict, "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
+    )
     if step.ledger is None:
         warn_once(
             f"{kind}, or a clone of it, was fitted before: guarantee_ is that of one fit; compose all of "
@@ -414,7 +414,74 @@ def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:
 def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
     """A number the user gave, None for "auto"."""
     if isinstance(value, str):
-        if value != "auto":
-            raise InvalidInput(name, f'expected "auto" or a number, got {value!r}')
+        must_be(value == "auto", name, '"auto" or a number', value)
         return None
     return validate.number(name, value, **bounds)
+
+
+# Requests to forget rows, and tables in which those that are forgotten may hold anything.
+
+
+def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows of a request, ascending: positions, or where a mask is true. Raises InvalidInput."""
+    require(
+        not hasattr(rows, "to_numpy"),
+        "rows",
+        f"expected positions, counted from 0, got a {type(rows).__name__}, which may hold labels: of "
+        "labels write frame.index.get_indexer(labels), of positions or a mask rows.to_numpy()",
+    )
+    each = rows.tolist() if isinstance(rows, np.ndarray) else rows
+    require(
+        not isinstance(each, (str, bytes)) and isinstance(each, Sequence) and len(each),
+        "rows",
+        "expected positions, counted from 0, one for each row to forget",
+    )
+    if any(isinstance(row, (bool, np.bool_)) for row in each):
+        require(
+            len(each) == n and all(isinstance(row, (bool, np.bool_)) for row in each),
+            "rows",
+            f"expected positions, or a mask of true and false for all {n} rows",
+        )
+        each = np.flatnonzero(np.array(each)).tolist()
+    places = [validate.integer("rows", row, at_least=0, at_most=n - 1) for row in each]
+    numbers = np.sort(np.array(places, dtype=np.intp))
+    require(numbers.size, "rows", "expected one row to forget at least, got a mask without any")
+    require(not np.any(np.diff(numbers) == 0), "rows", "expected each row once")
+    again = np.intersect1d(numbers, forgotten)
+    if again.size:
+        raise InvalidInput("rows", f"row {again[0]} was forgotten before")
+    return numbers
+
+
+def with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
+    """A copy of a table with zeros in these rows; where they hold numbers the table, unless `wiped`."""
+    if issparse(X):
+        rows = X.tocsr().copy()
+        for row in blank.tolist():
+            rows.data[rows.indptr[row] : rows.indptr[row + 1]] = 0
+        return rows
+    if hasattr(X, "iloc"):
+        frame = X.copy()
+        for column in range(frame.shape[1]):
+            cells = frame.iloc[:, column].to_numpy(dtype=object, copy=True)
+            cells[blank] = 0
+            frame.isetitem(column, cells)
+        return frame
+    array = table_of(X)
+    if not wiped and array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
+        return array  # numbers that contribute nothing need no copy of the table
+    array = array.copy()
+    array[blank] = 0
+    return array
+
+
+def filled(values: Any, blank: NDArray[np.intp], fill: Any) -> NDArray[Any]:
+    """A copy of targets or weights with `fill` at these places, whatever stood there."""
+    column = typed(cells_of(values)).copy()
+    if column.dtype.kind in "OUSmM" or np.asarray(fill).dtype.kind not in "biuf":
+        cells = np.empty(column.shape, dtype=object)
+        cells[...] = column
+        cells[blank] = fill
+        return typed(cells)
+    column[blank] = fill
+    return column

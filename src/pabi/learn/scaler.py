@@ -48,7 +48,7 @@ from pabi.learn.rows import (
     warn_if_shortened,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.gaussian import gdp_to_epsilon
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain, shown
@@ -152,9 +152,7 @@ def questions_of(quantiles: int, *, bounded: bool) -> int:
 
 def margin_of(noise_std: float, counts: int) -> float:
     """What the noise on so many counts hardly exceeds."""
-    from scipy.special import ndtri
-
-    return noise_std * float(-ndtri(_DOUBT / max(counts, 1)))
+    return noise_std * spread_of(_DOUBT / max(counts, 1))
 
 
 def spread_of(share: float) -> float:
@@ -657,8 +655,7 @@ class PrivateWhitener(
             return moments
         hidden = f"noise hides the second moments of {records.width} columns in {moments.n} {moments.unit}s"
         most = resolving(moments)
-        if self.noise_std is not None:
-            raise InvalidInput("noise_std", f"{hidden}: expected less than {plain(most)}")
+        require(self.noise_std is None, "noise_std", f"{hidden}: expected less than {plain(most)}")
         least = replace(moments, noise_std=most).guarantee(delta).epsilon(delta)
         raise TargetUnreachable(
             f"at epsilon = {exact(self.epsilon)}, delta = {exact(delta)} {hidden}: expected an epsilon above "

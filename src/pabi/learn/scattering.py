@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 from pabi.execute.cells import doubles_of, unmasked
 from pabi.execute.tables import tagged
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 # Morlet wavelets and the Gaussian low-pass filter, as Fourier transforms on a periodic grid.
@@ -406,20 +406,26 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _, *wavelets = self._geometry()
         channels = paths(*wavelets)
         validate.POSITIVE("scale", self.scale)
-        if self.groups is not None and _remainder(len(channels), self.groups):
-            expected = f"expected a divisor of the {len(channels)} channels or None"
-            raise InvalidInput("groups", f"{expected}, got {self.groups!r}")
+        must_be(
+            self.groups is None
+            or len(channels) % validate.integer("groups", self.groups, at_least=1) == 0,
+            "groups",
+            f"a divisor of the {len(channels)} channels or None",
+            self.groups,
+        )
         return channels
 
     def _images(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """(n, h·w) or (n, h, w) of a real type, without a copy where there is an array."""
         images = _real(X)
         height, width = self.shape
-        if images.shape[1:] not in ((height, width), (height * width,)):
-            expected = f"expected rows of {height * width} pixels or images of {height} × {width}"
-            raise InvalidInput("X", f"{expected}, got entries of shape {images.shape[1:]}")
-        if len(images) == 0:
-            raise InvalidInput("X", "expected at least one image, got none")
+        require(
+            images.shape[1:] in ((height, width), (height * width,)),
+            "X",
+            f"expected rows of {height * width} pixels or images of {height} × {width}, got entries of shape "
+            f"{images.shape[1:]}",
+        )
+        require(len(images), "X", "expected at least one image, got none")
         if reset:
             self.n_features_in_ = height * width
         if images.ndim == 2 and hasattr(self, "n_features_in_"):  # the names of columns, too
@@ -444,27 +450,20 @@ def _sides(shape: Any) -> tuple[int, int]:
     return height, validate.integer("shape", width, at_least=2)
 
 
-def _remainder(channels: int, groups: Any) -> int:
-    return channels % validate.integer("groups", groups, at_least=1)
-
-
 def _name(path: Path) -> str:
     return "_".join(f"j{j}a{a}" for j, a in path) or "average"
 
 
 def _real(X: Any) -> NDArray[Any]:
     """X as an array of real numbers, in the type that it has."""
-    if issparse(X):
-        raise InvalidInput("X", "expected an array, got a sparse matrix")
+    require(not issparse(X), "X", "expected an array, got a sparse matrix")
     try:
         images = np.asarray(unmasked(X))
         images = doubles_of("X", images) if images.dtype == object else images
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput("X", "expected an array of numbers, got something else") from None
-    if images.dtype.kind == "c":
-        raise InvalidInput("X", "Complex data not supported")  # scikit-learn's words
-    if images.dtype.kind not in "biuf":
-        raise InvalidInput("X", "expected an array of numbers, got something else")
+    require(images.dtype.kind != "c", "X", "Complex data not supported")  # scikit-learn's words
+    require(images.dtype.kind in "biuf", "X", "expected an array of numbers, got something else")
     return images
 
 
@@ -472,6 +471,9 @@ def _scaled(part: NDArray[Any], scale: float) -> Pixels:
     """The pixels divided by `scale`. Raises InvalidInput, without a pixel, for those that are too large."""
     with np.errstate(over="ignore"):
         pixels = np.divide(part, scale, dtype=np.float64)
-    if not np.all(np.abs(pixels) <= LARGEST):
-        raise InvalidInput("X", "expected finite pixels of at most 10¹² times `scale`")
+    require(
+        np.all(np.abs(pixels) <= LARGEST),
+        "X",
+        "expected finite pixels of at most 10¹² times `scale`",
+    )
     return np.asarray(pixels, np.float32)

@@ -32,7 +32,7 @@ from pabi.learn.columns import read_levels as read_levels
 from pabi.learn.columns import read_range as read_range
 from pabi.learn.rows import id_columns
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, warn_once
+from pabi.numbers.errors import InvalidInput, require, warn_once
 from pabi.numbers.rounding import TINY, Array
 
 # The transformer of columns.
@@ -272,15 +272,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [X] if table is None else map(self._by_name, self._cells(table))
 
     def _cells(self, table: LargeTable) -> Parts:
-        if table.names is None:
-            raise InvalidInput("X", "expected columns with names, got an array without")
+        require(table.names is not None, "X", "expected columns with names, got an array without")
         self._refuse_absent(table.columns)
         return table.chosen(list(self.columns)).cells()
 
     def _refuse_absent(self, names: Any) -> None:
         absent = next((name for name in read_columns(self.columns) if name not in names), None)
-        if absent is not None:
-            raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
+        require(absent is None, "X", f"expected a column {absent!r}, as the schema declares")
 
     def _by_name(self, cells: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return dict(zip(self.columns, cells.T, strict=True))
@@ -316,10 +314,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Iterable[Encoded]:
         columns = read_columns(self.columns)
         present = _names(X)
-        if present is None:
-            raise InvalidInput(
-                "X", f"expected a data frame or a dict of columns, got a {type(X).__name__}"
-            )
+        require(
+            present is not None,
+            "X",
+            f"expected a data frame or a dict of columns, got a {type(X).__name__}",
+        )
         self._refuse_absent(present)
         for name, column in columns.items():
             dtype = getattr(X[name], "dtype", None)
@@ -327,8 +326,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 refuse_other_types(name, dtype)
         cells = {name: cells_of(X[name]) for name in columns}
         shapes = {column.shape for column in cells.values()}
-        if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
-            raise InvalidInput("X", "expected columns of one length")
+        require(
+            len(shapes) <= 1 and all(len(shape) == 1 for shape in shapes),
+            "X",
+            "expected columns of one length",
+        )
         return (column.encode(name, cells[name]) for name, column in columns.items())
 
 
@@ -359,15 +361,19 @@ def labels_in(y: Any, *, declared: bool) -> Any:
 def checked_labels(cells: NDArray[Any], *, declared: bool) -> NDArray[Any]:
     """(m,) labels, one in every row, of one type. Raises InvalidInput naming `y`, and no label."""
     labels = typed(cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells)
-    if labels.ndim != 1:
-        raise InvalidInput("y", "expected one label a row")
-    if labels.dtype.kind == "c":
-        raise InvalidInput("y", f"Complex data not supported: expected labels, got {labels.dtype}")
+    require(labels.ndim == 1, "y", "expected one label a row")
+    require(
+        labels.dtype.kind != "c",
+        "y",
+        f"Complex data not supported: expected labels, got {labels.dtype}",
+    )
     missing = labels.dtype.kind == "f" and bool(np.any(np.isnan(labels)))
-    if missing or (labels.dtype.kind == "O" and any(map(is_missing, labels.tolist()))):
-        raise InvalidInput("y", "Input y contains NaN: expected one label a row, in every row")
-    if labels.dtype.kind not in f"{PLAIN}UO" or not (declared or _are_text(labels)):
-        raise InvalidInput("y", _MIXED)
+    require(
+        not missing and not (labels.dtype.kind == "O" and any(map(is_missing, labels.tolist()))),
+        "y",
+        "Input y contains NaN: expected one label a row, in every row",
+    )
+    require(labels.dtype.kind in f"{PLAIN}UO" and (declared or _are_text(labels)), "y", _MIXED)
     return labels
 
 
@@ -385,11 +391,9 @@ def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]
         except (KeyError, TypeError, ValueError, ArithmeticError):
             pass  # raised outside of it: a KeyError shows the label
         raise InvalidInput("y", _UNDECLARED)
-    if (classes.dtype.kind in PLAIN) != (labels.dtype.kind in PLAIN):
-        raise InvalidInput("y", _UNDECLARED)
+    require((classes.dtype.kind in PLAIN) == (labels.dtype.kind in PLAIN), "y", _UNDECLARED)
     codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    if not np.all(classes[codes] == labels):
-        raise InvalidInput("y", _UNDECLARED)
+    require(np.all(classes[codes] == labels), "y", _UNDECLARED)
     return codes
 
 
@@ -400,8 +404,11 @@ def class_set(classes: Any) -> NDArray[Any]:
         labels, kind = np.unique(stated), type_of_target(stated)
     except (TypeError, ValueError):
         raise InvalidInput("classes", "expected labels of one kind") from None
-    if kind not in ("binary", "multiclass") or len(labels) < 2:
-        raise InvalidInput("classes", "expected a one-dimensional array of two labels or more")
+    require(
+        kind in ("binary", "multiclass") and len(labels) >= 2,
+        "classes",
+        "expected a one-dimensional array of two labels or more",
+    )
     return labels
 
 
@@ -418,6 +425,22 @@ def targets_of(y: Any) -> NDArray[Any]:
     if cells.dtype == object and cells.ndim == 1 and any(np.ndim(cell) for cell in cells[:1]):
         return table_of(y, "y")
     return cells
+
+
+def amounts(cells: Any, several: bool) -> Array:
+    """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
+    targets = doubles_of("y", cells_of(cells))
+    if not several and targets.shape[1:] == (1,):
+        targets = targets[:, 0]
+    require(targets.ndim == 1 + several, "y", "expected one number a row of X")
+    require(np.all(np.isfinite(targets)), "y", "expected finite numbers, got NaN or infinity")
+    return targets
+
+
+def positive(y: Array) -> Array:
+    """The same numbers. Raises InvalidInput naming `y` where one is negative."""
+    require(not np.any(y < 0.0), "y", "expected numbers ≥ 0")
+    return y
 
 
 # Weights of classes: public numbers by which a record's loss is multiplied.
@@ -439,11 +462,9 @@ def class_weights(stated: Any, classes: NDArray[Any]) -> Array:
         raise InvalidInput("class_weight", f"{_EXPECTED}, got {validate.excerpt(stated)}{why}")
     labels = classes.tolist()
     for label in stated:
-        if label not in labels:
-            raise InvalidInput("class_weight", f"{_EXPECTED}; there is no class {label!r}")
+        require(label in labels, "class_weight", f"{_EXPECTED}; there is no class {label!r}")
     for label in labels:
-        if label not in stated:
-            raise InvalidInput("class_weight", f"{_EXPECTED}; missing: class {label!r}")
+        require(label in stated, "class_weight", f"{_EXPECTED}; missing: class {label!r}")
     weights = [validate.number("class_weight", stated[label], above=0.0) for label in labels]
     return np.maximum(np.divide(weights, max(weights)), TINY)
 
@@ -483,10 +504,12 @@ def sample_weights(stated: Any, most: Any, rows: int) -> Parts | None:
 
 def _numbers(stated: Any, rows: int) -> Array:
     weights = doubles_of("sample_weight", cells_of(stated))
-    if weights.shape != (rows,):
-        raise InvalidInput("sample_weight", "expected one number a row of X")
-    if not np.all((weights >= 0.0) & np.isfinite(weights)):
-        raise InvalidInput("sample_weight", "expected finite numbers ≥ 0")
+    require(weights.shape == (rows,), "sample_weight", "expected one number a row of X")
+    require(
+        np.all((weights >= 0.0) & np.isfinite(weights)),
+        "sample_weight",
+        "expected finite numbers ≥ 0",
+    )
     return weights
 
 

@@ -7,21 +7,20 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from pabi.budget.ledger import Ledger, check_ledger, reserved
+from pabi.budget.ledger import check_ledger, reserved
 from pabi.describe.accounted import checked_adjacency
-from pabi.execute.cells import cells_of, typed
+from pabi.execute.cells import typed
 from pabi.execute.checkpoint import (
     KEY_BYTES,
     Randomness,
@@ -33,12 +32,10 @@ from pabi.execute.checkpoint import (
 from pabi.execute.hiding import Machines, unseen
 from pabi.execute.large_tables import in_memory, large_table
 from pabi.execute.noise import grid_for, noisy
-from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
-from pabi.learn.guards import count_users, counted_apart, fitted_to
-from pabi.learn.imputer import PrivateCategories, learns_levels
+from pabi.learn.guards import counted_apart, fitted_to
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
-from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
+from pabi.learn.plans import LABELS, PREPROCESSING, WEIGHTS
 from pabi.learn.private_scores import SCORES
 from pabi.learn.rows import (
     AllOrNothing,
@@ -48,69 +45,31 @@ from pabi.learn.rows import (
     turns_hidden,
     users_of_rows,
 )
-from pabi.learn.schema import targets_of
 from pabi.learn.search_plans import (
     SearchPlan,
     SearchTarget,
     Settings,
     Sized,
+    Tables,
     budgeted,
     drawn_settings,
+    labels_of,
     last_step,
+    measured,
     planned,
-    with_settings,
+    rows_of,
+    sized_blindly,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, up
-from pabi.tradeoff.guarantee import Composed, Guarantee
+from pabi.tradeoff.guarantee import Guarantee
 
 _BY_THE_GRID = 2.0**-22  # of what one record moves, what rounding a sum of hits may add
 SCORED_PUBLICLY = "the records that score the trials are public"
 SCORED_ALONE = (
     "a prediction for a scoring record depends on that record and on the trial's model alone"
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Tables:
-    """What trains, `rows` of them, and what scores: public records, or a private part of the data."""
-
-    X: Any
-    y: Any
-    X_scoring: Any
-    y_scoring: Any
-    rows: int
-    groups: UserRows | None = None
-    groups_scoring: UserRows | None = None
-
-    @property
-    def trained(self) -> int:
-        """How many records, or users, train."""
-        return self.rows if self.groups is None else self.groups.users
-
-    @property
-    def ids(self) -> Any:
-        """The numbers of the users of what trains, None of records."""
-        return None if self.groups is None else self.groups.users_of_rows()
-
-    @property
-    def width(self) -> int:
-        """How many columns the features have."""
-        return _width_of(self.X, self.y)
-
-    @property
-    def cells(self) -> Parts:
-        """The targets, each as it is."""
-        table = large_table(self.X)
-        return Parts.of(typed(targets_of(self.y))) if table is None else table.beside(self.y)
-
-    @property
-    def scored(self) -> int:
-        """How many score."""
-        if self.groups_scoring is not None:
-            return self.groups_scoring.users
-        return int(_num_samples(self.y_scoring))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -304,7 +263,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         settings = drawn_settings(
             self.param_distributions, self._candidates(), Randomness(None).generator()
         )
-        sized = [self._sized_blindly(one, n, d, outputs) for one in settings]
+        sized = [sized_blindly(self.estimator, one, n, d, outputs) for one in settings]
         share = self._share()
         scored = 0 if share is None else max(1, round(n * share / (1.0 - share)))
         return planned(self._target(scored), sized)
@@ -329,8 +288,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         return tuple(self.besides)
 
     def _candidates(self) -> int:
-        if not isinstance(self.param_distributions, Mapping):
-            raise InvalidInput("param_distributions", "expected a dict of names to values")
+        require(
+            isinstance(self.param_distributions, Mapping),
+            "param_distributions",
+            "expected a dict of names to values",
+        )
         return validate.integer("candidates", self.candidates, at_least=1)
 
     def _slot(self) -> float | None:
@@ -345,14 +307,17 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     def _scored_publicly(self, X_public: Any, y_public: Any) -> bool:
         """Whether public records score. Raises InvalidInput unless just one kind of records does."""
-        if (X_public is None) != (y_public is None):
-            raise InvalidInput("y_public", "expected X_public and y_public together")
+        require(
+            (X_public is None) == (y_public is None),
+            "y_public",
+            "expected X_public and y_public together",
+        )
         share = self._share()
-        if (X_public is None) == (share is None):
-            raise InvalidInput(
-                "validation_share",
-                "expected either it, for private records that score, or X_public and y_public of fit",
-            )
+        require(
+            (X_public is None) != (share is None),
+            "validation_share",
+            "expected either it, for private records that score, or X_public and y_public of fit",
+        )
         if share is not None:
             self._scoring()
         return share is None
@@ -360,11 +325,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     def _scoring(self) -> str:
         """What private records score by. Raises InvalidInput for what nothing is proven of."""
         name = "accuracy" if self.scoring is None else self.scoring
-        if not isinstance(name, str) or name not in SCORES or not is_classifier(self.estimator):
-            raise InvalidInput(
-                "scoring",
-                f"private records score classifiers, by {', '.join(SCORES)}: one of them moves it by little",
-            )
+        require(
+            isinstance(name, str) and name in SCORES and is_classifier(self.estimator),
+            "scoring",
+            f"private records score classifiers, by {', '.join(SCORES)}: one of them moves it by little",
+        )
         SCORES[name].refuse_other(name, last_step(self.estimator), None)
         return name
 
@@ -375,23 +340,20 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     def _parted(
         self, X: Any, y: Any, generator: np.random.Generator, users: UserRows | None
-    ) -> _Tables:
+    ) -> Tables:
         """The records in two parts, by their places alone, or by their users' numbers."""
         n, share = _num_samples(X) if users is None else users.users, self._share()
         assert share is not None
         m = round(n * share)
-        if not 0 < m < n:
-            raise InvalidInput(
-                "validation_share", f"expected one that leaves both parts some of {n}"
-            )
+        require(0 < m < n, "validation_share", f"expected one that leaves both parts some of {n}")
         places = generator.permutation(n)
         score, train = np.sort(places[:m]), np.sort(places[m:])
         own = {}
         if users is not None:
             own = {"groups": users.among(train), "groups_scoring": users.among(score)}
             score, train = users.rows(score), users.rows(train)
-        labels = _labels(y)
-        return _Tables(
+        labels = labels_of(y)
+        return Tables(
             X=_safe_indexing(X, train),
             y=typed(labels[train]),
             X_scoring=_safe_indexing(X, score),
@@ -402,42 +364,16 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     # Settings and their sizes.
 
-    def _sized(self, tables: _Tables, generator: np.random.Generator) -> list[Sized]:
+    def _sized(self, tables: Tables, generator: np.random.Generator) -> list[Sized]:
         """Every setting, with the public numbers that its cost follows from."""
         settings = drawn_settings(self.param_distributions, self._candidates(), generator)
         classes = self._classes(tables)
         if classes is not None and self.validation_share is not None:
             name = self._scoring()
             SCORES[name].refuse_other(name, last_step(self.estimator), len(classes))
-        return [self._measured(one, tables, classes) for one in settings]
+        return [measured(self.estimator, one, tables, classes) for one in settings]
 
-    def _model(self, settings: Settings, classes: NDArray[Any] | None) -> Any:
-        """The estimator with a setting; with the label set, which may be larger than that of a part."""
-        model = with_settings(self.estimator, settings)
-        last = last_step(model)
-        if classes is not None and getattr(last, "classes", None) is None:
-            last.set_params(classes=classes)
-        return model
-
-    def _measured(self, settings: Settings, tables: _Tables, classes: NDArray[Any] | None) -> Sized:
-        model = self._model(settings, classes)
-        before: tuple[Guarantee, ...] = ()
-        d = None
-        count_users(model, None if tables.groups is None else tables.groups.users)
-        if isinstance(model, Pipeline):
-            before, d = _preceding(model, tables)
-        width = tables.width if d is None else d
-        outputs = _outputs(tables.cells.first()) if classes is None else len(classes)
-        unit = "record" if tables.groups is None else "user"
-        return Sized(settings, model, tables.trained, width, outputs, before, unit)
-
-    def _sized_blindly(self, settings: Settings, n: int, d: int, outputs: int) -> Sized:
-        model = self._model(settings, None)
-        if isinstance(model, Pipeline) and any(hasattr(s, "epsilon") for _, s in model.steps[:-1]):
-            raise InvalidInput("estimator", "a plan without data knows one private step only")
-        return Sized(settings, model, n, d, outputs)
-
-    def _classes(self, tables: _Tables) -> NDArray[Any] | None:
+    def _classes(self, tables: Tables) -> NDArray[Any] | None:
         """The labels of all private records, None for a regressor or where they are declared."""
         last = last_step(self.estimator)
         if not is_classifier(last):
@@ -456,7 +392,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     def _best(
         self,
-        tables: _Tables,
+        tables: Tables,
         sized: Sequence[Sized],
         source: Randomness,
         machines: Machines | None,
@@ -489,7 +425,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         other.ledger = None
         return other
 
-    def _score(self, model: Any, tables: _Tables, generator: np.random.Generator) -> float:
+    def _score(self, model: Any, tables: Tables, generator: np.random.Generator) -> float:
         """How good a trial is, by what it releases alone; −∞ for what is no number."""
         noise = self.plan_.scoring_noise
         if noise is None:
@@ -574,8 +510,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     def classes_(self) -> NDArray[Any]:
         """The labels that the best model knows."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.best_estimator_.classes_
-        return labels
+        return np.asarray(self.best_estimator_.classes_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")
@@ -593,7 +528,7 @@ class _Trials:
     """The trials of a search, each a function of its ticket, wherever it is made and if it is made again."""
 
     search: PrivateSearchCV
-    tables: _Tables
+    tables: Tables
     sized: Sequence[Sized]
     source: Randomness
 
@@ -602,8 +537,11 @@ class _Trials:
         generator = keyed_generator(ticket.key)
         with turns_hidden(), drawn_from(generator):
             model = self._fitted(ticket.place, generator)
-        if guarantee_of(model, strict=False).curve != search.plan_.trials[ticket.place].curve:
-            raise InvalidInput("estimator", "a fit costs something else than its plan says")
+        require(
+            guarantee_of(model, strict=False).curve == search.plan_.trials[ticket.place].curve,
+            "estimator",
+            "a fit costs something else than its plan says",
+        )
         return _Trial(search._score(model, self.tables, generator), sized.settings, model)
 
     def _fitted(self, place: int, generator: np.random.Generator) -> Any:
@@ -639,11 +577,11 @@ def fit_on(
         generator = source.generator()
         if large_table(X) is not None:
             _refuse_large(machines, public)
-        rows = _rows_of(X, y)
+        rows = rows_of(X, y)
         groups = in_memory(X, groups, "groups")
         users, of_users = search._users(groups, rows)
         tables = (
-            _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
+            Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
             if public
             else search._parted(X, y, generator, users)
         )
@@ -672,99 +610,16 @@ def fit_on(
 
 def _refuse_large(machines: Machines | None, public: bool) -> None:
     """Raises InvalidInput for a search that a table in passes is not read for."""
-    if machines is not None:
-        raise InvalidInput(
-            "X", "expected a table in memory on other machines, got one that is read in passes"
-        )
-    if not public:
-        raise InvalidInput(
-            "validation_share",
-            "expected X_public and y_public for a table that is read in passes: it is not parted",
-        )
-
-
-def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...], int | None]:
-    """(What the steps before the last one cost, how many columns they give): both are public."""
-    if len(model.steps) == 1:
-        return (), None
-    _refuse_before(model[:-1])
-    fitted = counted_apart(clone(model[:-1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted_to(fitted, tables.X, tables.y, groups=tables.ids)
-    large = large_table(tables.X) is not None
-    image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
-    if large and large_table(image) is None:
-        raise InvalidInput(
-            "estimator",
-            "expected steps of this library for a large table, one that made an array is among them",
-        )
-    width = _width_of(image, tables.y)
-    try:
-        whole = guarantee_of(fitted, strict=False)
-    except InvalidInput as no:
-        if no.field != "model":
-            raise
-        return (), width
-    return (_of_any_fit(whole),), width
-
-
-def _width_of(X: Any, y: Any) -> int:
-    """How many columns the features have."""
-    if (table := large_table(X)) is not None:
-        return table.without(y).width()
-    return int(np.shape(X)[1])
-
-
-def _refuse_before(steps: Pipeline) -> None:
-    """Raises InvalidInput where what a plan needs would be private, or trials could be counted."""
-    for step in steps.get_params(deep=True).values():
-        if isinstance(step, PrivateCategories) and learns_levels(step):
-            raise InvalidInput(
-                "estimator",
-                "expected declared levels in a PrivateCategories: how many columns it gives is private, and "
-                "a plan states it beforehand",
-            )
-        if isinstance(getattr(step, "ledger", None), Ledger):
-            raise InvalidInput(
-                "ledger", "expected None: give it to the search, which is one release"
-            )
-
-
-def _of_any_fit(guarantee: Guarantee) -> Guarantee:
-    """The same without the sentence that searches have to be added, where one release carries it."""
-    if isinstance(guarantee.proof, Composed):
-        return guarantee
-    assumptions, besides = (
-        tuple(a for a in sentences if a != ONE_FIT)
-        for sentences in (guarantee.assumptions, guarantee.besides)
+    require(
+        machines is None,
+        "X",
+        "expected a table in memory on other machines, got one that is read in passes",
     )
-    return replace(guarantee, assumptions=assumptions, besides=besides)
-
-
-def _rows_of(X: Any, y: Any) -> int:
-    """How many rows a table has. Raises InvalidInput unless it has columns, and y as many rows."""
-    if (table := large_table(X)) is not None:
-        return table.beside(y).counted().rows or 0
-    shape = np.shape(X)
-    if len(shape) != 2:
-        raise InvalidInput("X", f"expected shape (n, d), got {shape}")
-    if cells_of(y).shape[:1] != shape[:1]:
-        raise InvalidInput("y", "expected as many rows as X has")
-    return int(shape[0])
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    """(n,) labels, none changed by what the others are. Raises InvalidInput for another shape."""
-    labels = typed(targets_of(y))
-    if labels.ndim != 1:
-        raise InvalidInput("y", f"expected shape (n,), one label a record, got {labels.shape}")
-    return labels
-
-
-def _outputs(table: NDArray[Any]) -> int:
-    """How many targets a record has."""
-    return 1 if table.ndim == 1 else int(table.shape[1])
+    require(
+        public,
+        "validation_share",
+        "expected X_public and y_public for a table that is read in passes: it is not parted",
+    )
 
 
 def _wait(began: float, slot: float | None) -> None:

@@ -1,29 +1,42 @@
-"""What a private search would do, settled before any trial: its settings, their budget, its cost."""
+"""What a private search would do, settled before any trial: tables, settings, their budget, its cost."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
+from pabi.budget.ledger import Ledger
 from pabi.describe.accounted import changed, checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyAccuracy
+from pabi.execute.cells import cells_of, typed
 from pabi.execute.checkpoint import TrialLaw
+from pabi.execute.large_tables import large_table
+from pabi.execute.sources import Parts
+from pabi.execute.sums import UserRows
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import TrainingPlan, together
+from pabi.learn.guards import count_users, counted_apart, fitted_to
+from pabi.learn.imputer import PrivateCategories, learns_levels
+from pabi.learn.pipelines import guarantee_of
+from pabi.learn.plans import ONE_FIT, TrainingPlan, together
 from pabi.learn.private_scores import SCORES
+from pabi.learn.schema import targets_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture
-from pabi.tradeoff.guarantee import Guarantee, compose
+from pabi.tradeoff.guarantee import Composed, Guarantee, compose
 from pabi.tradeoff.product import unrounded
 from pabi.tradeoff.selection import select
 
@@ -156,10 +169,11 @@ class SearchTarget:
 def planned(target: SearchTarget, sized: Sequence[Sized]) -> SearchPlan:
     """The plan for these settings whose selection meets the target."""
     mean, shape = checked_mean(target.mean_trials), checked_shape(target.shape)
-    if shape < _LEAST_SHAPE:
-        raise InvalidInput(
-            "shape", f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}"
-        )
+    require(
+        not shape < _LEAST_SHAPE,
+        "shape",
+        f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}",
+    )
     law = TrialLaw(gamma_of(mean, shape), shape)
     delta, most = target.delta / mean, law.quantile(_MOST)
 
@@ -269,12 +283,12 @@ def drawn_settings(
 def refuse_forbidden(names: Sequence[str]) -> None:
     """InvalidInput, by name, for a setting that the search decides."""
     for name in names:
-        if not isinstance(name, str):
-            raise InvalidInput("param_distributions", f"expected names, got {name!r}")
-        if name.rpartition("__")[2] in FORBIDDEN:
-            raise InvalidInput(
-                name, "expected no setting of privacy or randomness: the search decides it"
-            )
+        must_be(isinstance(name, str), "param_distributions", "names", name)
+        require(
+            name.rpartition("__")[2] not in FORBIDDEN,
+            name,
+            "expected no setting of privacy or randomness: the search decides it",
+        )
 
 
 def _checked_values(name: str, values: Any) -> Any:
@@ -311,8 +325,8 @@ def budgeted(model: Any, epsilon: float, delta: float) -> Any:
     return model
 
 
-def with_settings(estimator: Any, settings: Settings) -> Any:
-    """A copy of the estimator with a setting.
+def with_settings(estimator: Any, settings: Settings, classes: NDArray[Any] | None) -> Any:
+    """A copy of the estimator with a setting, and with the label set, which may be more than that of a part.
 
     Raises InvalidInput where it states noise, a random state or a ledger, in which trials could be counted.
     """
@@ -321,8 +335,161 @@ def with_settings(estimator: Any, settings: Settings) -> Any:
     )
     last = last_step(model)
     for name in ("noise_std", "random_state"):
-        if getattr(last, name) is not None:
-            raise InvalidInput(name, "expected None: the search decides it")
-    if last.ledger is not None:
-        raise InvalidInput("ledger", "expected None: give it to the search, which is one release")
+        require(getattr(last, name) is None, name, "expected None: the search decides it")
+    require(
+        last.ledger is None, "ledger", "expected None: give it to the search, which is one release"
+    )
+    if classes is not None and getattr(last, "classes", None) is None:
+        last.set_params(classes=classes)
     return model
+
+
+# What trains and what scores, and what of it is public.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """What trains, `rows` of them, and what scores: public records, or a private part of the data."""
+
+    X: Any
+    y: Any
+    X_scoring: Any
+    y_scoring: Any
+    rows: int
+    groups: UserRows | None = None
+    groups_scoring: UserRows | None = None
+
+    @property
+    def trained(self) -> int:
+        """How many records, or users, train."""
+        return self.rows if self.groups is None else self.groups.users
+
+    @property
+    def ids(self) -> Any:
+        """The numbers of the users of what trains, None of records."""
+        return None if self.groups is None else self.groups.users_of_rows()
+
+    @property
+    def width(self) -> int:
+        """How many columns the features have."""
+        return _width_of(self.X, self.y)
+
+    @property
+    def cells(self) -> Parts:
+        """The targets, each as it is."""
+        table = large_table(self.X)
+        return Parts.of(typed(targets_of(self.y))) if table is None else table.beside(self.y)
+
+    @property
+    def scored(self) -> int:
+        """How many score."""
+        if self.groups_scoring is not None:
+            return self.groups_scoring.users
+        return int(_num_samples(self.y_scoring))
+
+
+def measured(
+    estimator: Any, settings: Settings, tables: Tables, classes: NDArray[Any] | None
+) -> Sized:
+    """The setting with the public numbers that its cost follows from, by the tables."""
+    model = with_settings(estimator, settings, classes)
+    count_users(model, None if tables.groups is None else tables.groups.users)
+    before, width = _preceding(model, tables)
+    outputs = _outputs(tables.cells.first()) if classes is None else len(classes)
+    unit = "record" if tables.groups is None else "user"
+    return Sized(settings, model, tables.trained, width, outputs, before, unit)
+
+
+def sized_blindly(estimator: Any, settings: Settings, n: int, d: int, outputs: int) -> Sized:
+    """The same, of a table of this size that nobody has seen."""
+    model = with_settings(estimator, settings, None)
+    require(
+        not (
+            isinstance(model, Pipeline) and any(hasattr(s, "epsilon") for _, s in model.steps[:-1])
+        ),
+        "estimator",
+        "a plan without data knows one private step only",
+    )
+    return Sized(settings, model, n, d, outputs)
+
+
+def _preceding(model: Any, tables: Tables) -> tuple[tuple[Guarantee, ...], int]:
+    """(What the steps before the last one cost, how many columns they give): both are public."""
+    if not isinstance(model, Pipeline) or len(model.steps) == 1:
+        return (), tables.width
+    _refuse_before(model[:-1])
+    fitted = counted_apart(clone(model[:-1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted_to(fitted, tables.X, tables.y, groups=tables.ids)
+    large = large_table(tables.X) is not None
+    image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
+    require(
+        not large or large_table(image) is not None,
+        "estimator",
+        "expected steps of this library for a large table, one that made an array is among them",
+    )
+    width = _width_of(image, tables.y)
+    try:
+        whole = guarantee_of(fitted, strict=False)
+    except InvalidInput as no:
+        if no.field != "model":
+            raise
+        return (), width
+    return (_of_any_fit(whole),), width
+
+
+def _refuse_before(steps: Pipeline) -> None:
+    """Raises InvalidInput where what a plan needs would be private, or trials could be counted."""
+    for step in steps.get_params(deep=True).values():
+        require(
+            not (isinstance(step, PrivateCategories) and learns_levels(step)),
+            "estimator",
+            "expected declared levels in a PrivateCategories: how many columns it gives is private, and "
+            "a plan states it beforehand",
+        )
+        require(
+            not isinstance(getattr(step, "ledger", None), Ledger),
+            "ledger",
+            "expected None: give it to the search, which is one release",
+        )
+
+
+def _of_any_fit(guarantee: Guarantee) -> Guarantee:
+    """The same without the sentence that searches have to be added, where one release carries it."""
+    if isinstance(guarantee.proof, Composed):
+        return guarantee
+    assumptions, besides = (
+        tuple(a for a in sentences if a != ONE_FIT)
+        for sentences in (guarantee.assumptions, guarantee.besides)
+    )
+    return replace(guarantee, assumptions=assumptions, besides=besides)
+
+
+def _width_of(X: Any, y: Any) -> int:
+    """How many columns the features have."""
+    if (table := large_table(X)) is not None:
+        return table.without(y).width()
+    return int(np.shape(X)[1])
+
+
+def rows_of(X: Any, y: Any) -> int:
+    """How many rows a table has. Raises InvalidInput unless it has columns, and y as many rows."""
+    if (table := large_table(X)) is not None:
+        return table.beside(y).counted().rows or 0
+    shape = np.shape(X)
+    require(len(shape) == 2, "X", f"expected shape (n, d), got {shape}")
+    require(cells_of(y).shape[:1] == shape[:1], "y", "expected as many rows as X has")
+    return int(shape[0])
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """(n,) labels, none changed by what the others are. Raises InvalidInput for another shape."""
+    labels = typed(targets_of(y))
+    require(labels.ndim == 1, "y", f"expected shape (n,), one label a record, got {labels.shape}")
+    return labels
+
+
+def _outputs(table: NDArray[Any]) -> int:
+    """How many targets a record has."""
+    return 1 if table.ndim == 1 else int(table.shape[1])

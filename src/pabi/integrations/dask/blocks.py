@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.cells import cells_of, joined, typed
-from pabi.execute.large_tables import LargeTable, number_type
+from pabi.execute.large_tables import LargeTable, is_dataset, number_type
 from pabi.execute.source_files import (
     arrow_columns,
     arrow_dataset,
@@ -22,7 +22,7 @@ from pabi.execute.source_files import (
     require_whole_files,
 )
 from pabi.execute.sources import readable, slices, storage
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 
 Read = Callable[[], NDArray[Any]]
 
@@ -49,8 +49,7 @@ def mapped_rows(
     count = math.prod(shape)
     with readable(file):
         flat = np.fromfile(file, dtype, count, offset=offset)
-    if len(flat) < count:
-        raise InvalidInput(file, "it is shorter than it was; nothing was released")
+    require(len(flat) >= count, file, "it is shorter than it was; nothing was released")
     return flat.reshape(shape)
 
 
@@ -82,10 +81,9 @@ class PartitionedTable:
 
 def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
     """The blocks of a table and of what stands beside it. Raises InvalidInput naming one of them."""
-    if y is None:
-        raise InvalidInput("y", "missing: every record has a target")
+    require(y is not None, "y", "missing: every record has a target")
     data = X
-    if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or _is_arrow(X):
+    if isinstance(X, (LargeTable, str, os.PathLike, list, tuple)) or is_dataset(X):
         table = X if isinstance(X, LargeTable) else LargeTable(X)
         if not _is_dask(table.data):
             return _of_files(table, y, weights)
@@ -96,8 +94,7 @@ def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
             data = data[[*names, *beside]]
     if isinstance(data, np.memmap):
         return _of_files(LargeTable(data), y, weights)
-    if not _is_dask(data):
-        raise InvalidInput("X", f"{_EXPECTED}; got a {type(X).__name__}")
+    require(_is_dask(data), "X", f"{_EXPECTED}; got a {type(X).__name__}")
     return (_of_frame if hasattr(data, "columns") else _of_array)(data, y, weights)
 
 
@@ -118,11 +115,9 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     names = LargeTable(X).names or ()
     for field, cells in (("y", y), ("weights", weights)):
         if isinstance(cells, str):
-            if names.count(cells) != 1:
-                raise InvalidInput(field, f"expected the name of one column of X, got {cells!r}")
+            must_be(names.count(cells) == 1, field, "the name of one column of X", cells)
             names = tuple(name for name in names if name != cells)
-    if not names:
-        raise InvalidInput("X", "expected at least one feature, got none")
+    require(names, "X", "expected at least one feature, got none")
     kinds = [number_type(X.dtypes[name], name) for name in names]
     target, weight = (cells if isinstance(cells, str) else None for cells in (y, weights))
     columns = Columns(names, target, weight, storage(np.result_type(*kinds)))
@@ -146,17 +141,17 @@ def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
     if not _is_dask(cells):
         return _cut(field, typed(cells_of(cells)), chunks if countable else None)
     if hasattr(cells, "chunks") and countable and cells.chunks[0] != chunks:
-        if sum(cells.chunks[0]) != sum(chunks):
-            raise InvalidInput(field, "expected as many rows as X has")
+        require(sum(cells.chunks[0]) == sum(chunks), field, "expected as many rows as X has")
         cells = cells.rechunk({0: chunks})
     if hasattr(cells, "chunks") and cells.ndim > 1:
         cells = cells.rechunk(dict.fromkeys(range(1, cells.ndim), -1))
     delayed = cells.to_delayed()
     parts = delayed.reshape(-1).tolist() if isinstance(delayed, np.ndarray) else list(delayed)
-    if len(parts) != len(chunks):
-        raise InvalidInput(
-            field, f"expected {len(chunks)} partitions, those of X, got {len(parts)}"
-        )
+    require(
+        len(parts) == len(chunks),
+        field,
+        f"expected {len(chunks)} partitions, those of X, got {len(parts)}",
+    )
     return parts
 
 
@@ -167,8 +162,7 @@ def _cut(field: str, cells: NDArray[Any], chunks: Sequence[float] | None) -> lis
             field,
             "expected the name of a column, or a collection of dask's with the partitions of X",
         )
-    if cells.ndim == 0 or len(cells) != sum(chunks):
-        raise InvalidInput(field, "expected as many rows as X has")
+    require(cells.ndim != 0 and len(cells) == sum(chunks), field, "expected as many rows as X has")
     return np.split(cells, np.cumsum(chunks)[:-1].astype(int))
 
 
@@ -180,8 +174,11 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     if files is None:
         raise InvalidInput("X", "expected files or a collection of dask's, got rows in memory")
     for field, cells in (("y", y), ("weights", weights)):
-        if not (isinstance(cells, str) or (field == "weights" and cells is None)):
-            raise InvalidInput(field, "expected the name of a column of the files")
+        require(
+            isinstance(cells, str) or (field == "weights" and cells is None),
+            field,
+            "expected the name of a column of the files",
+        )
     beside = [y] if weights is None else [y, weights]
     for name in beside:
         table.column(name)  # every file has it
@@ -210,8 +207,7 @@ def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
     values = np.load(cells, mmap_mode="r", allow_pickle=False) if _is_npy(cells) else cells
     if not isinstance(values, np.memmap):
         return _beside(field, values, tuple(sizes))
-    if len(values) != sum(sizes):
-        raise InvalidInput(field, "expected as many rows as X has")
+    require(len(values) == sum(sizes), field, "expected as many rows as X has")
     return list(_mapped(values, sizes))
 
 
@@ -233,8 +229,11 @@ def _require_its_file(array: Any) -> None:
     for rows in slices(array):
         offset = array.offset + first * array.itemsize * math.prod(array.shape[1:])
         own = mapped_rows(str(array.filename), array.dtype, rows.shape, offset)
-        if own.tobytes() != rows.tobytes():
-            raise InvalidInput("X", "expected the rows of its file: the mapped array has others")
+        require(
+            own.tobytes() == rows.tobytes(),
+            "X",
+            "expected the rows of its file: the mapped array has others",
+        )
         first += len(rows)
 
 
@@ -246,7 +245,3 @@ def _is_dask(value: Any) -> bool:
     return type(value).__module__.startswith("dask") and extra("dask", "dask").is_dask_collection(
         value
     )
-
-
-def _is_arrow(value: Any) -> bool:
-    return type(value).__module__ == "pyarrow._dataset"

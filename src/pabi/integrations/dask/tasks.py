@@ -26,7 +26,7 @@ from pabi.execute.records import Records
 from pabi.execute.sums import Limit
 from pabi.learn.search import PrivateSearchCV, fit_on
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.version import __version__
 from pabi.sampling.chains import Gradient, diffusion_on, langevin_on
 from pabi.sampling.draws import Draws, ExactDraws
@@ -67,8 +67,9 @@ def check_client(client: Any) -> None:
     """Raises InvalidInput unless it is a client of Dask that waits, whose workers have this pabi."""
     distributed = extra("distributed", "dask")
     validate.instance("client", client, distributed.Client, "a distributed.Client")
-    if client.asynchronous:
-        raise InvalidInput("client", "expected one that waits, got one with asynchronous=True")
+    require(
+        not client.asynchronous, "client", "expected one that waits, got one with asynchronous=True"
+    )
     _refuse_closed(client)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
@@ -89,10 +90,11 @@ def check_client(client: Any) -> None:
 
 
 def _refuse_closed(client: Any) -> None:
-    if client.status != "running":
-        raise InvalidInput(
-            "client", f"expected one that is connected, got one that is {client.status}"
-        )
+    require(
+        client.status == "running",
+        "client",
+        f"expected one that is connected, got one that is {client.status}",
+    )
 
 
 def gathered(client: Any, futures: list[Any]) -> list[Any]:
@@ -143,8 +145,7 @@ def arithmetic_of(client: Any) -> str:
     ways = [
         answer for answer in answers if isinstance(answer, str)
     ]  # others are of those that are gone
-    if not ways:
-        raise InvalidInput("client", "expected workers, got none that answers")
+    require(ways, "client", "expected workers, got none that answers")
     for way in ways:
         check_alike(ways[0], way)
     return ways[0]
@@ -152,12 +153,12 @@ def arithmetic_of(client: Any) -> str:
 
 def check_alike(one: str, other: str) -> None:
     """Raises InvalidInput where workers compute in different ways."""
-    if one != other:
-        raise InvalidInput(
-            "client",
-            f"expected workers that compute alike, got one with {one} and one with {other}: take one kind of "
-            "processor, one number of threads for products (OMP_NUM_THREADS), and the same packages",
-        )
+    require(
+        one == other,
+        "client",
+        f"expected workers that compute alike, got one with {one} and one with {other}: take one kind of "
+        "processor, one number of threads for products (OMP_NUM_THREADS), and the same packages",
+    )
 
 
 # Values that travel between this process and workers, which show nothing of what they hold.
@@ -269,8 +270,9 @@ class Cluster(Machines):
             raise InvalidInput("client", f"the cluster failed: {type(bad).__name__}") from None
         if isinstance(value, Refusal):
             raise InvalidInput(value.field, value.message)
-        if value.place != place:
-            raise InvalidInput("client", "a worker answered another question than it was asked")
+        require(
+            value.place == place, "client", "a worker answered another question than it was asked"
+        )
         check_alike(self._arithmetic, value.arithmetic)
         return value.value
 

@@ -40,7 +40,7 @@ from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, least_move, noise_factor
 from pabi.integrations.jax.gradients import gradients_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -89,12 +89,12 @@ def _by_optax(optimizer: Any, carried: Carried, direction: Any) -> Carried:
 def refuse_callbacks(jax: Any, field: str, traced: Any) -> None:
     """Raises InvalidInput where a traced program calls back to Python, as what prints does."""
     for name in _operations(jax, traced.jaxpr):
-        if any(word in name for word in _OUTSIDE):
-            raise InvalidInput(
-                field,
-                f"expected what JAX computes by itself, got a call to Python ({name}), which could show a "
-                "record or a hidden iterate",
-            )
+        require(
+            not any(word in name for word in _OUTSIDE),
+            field,
+            f"expected what JAX computes by itself, got a call to Python ({name}), which could show a "
+            "record or a hidden iterate",
+        )
 
 
 def _operations(jax: Any, program: Any) -> Iterator[str]:
@@ -265,33 +265,39 @@ def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
     """Raises InvalidInput for a run that is not executed here, or not by this optimiser."""
     other = isinstance(run, NoisySGD) and isinstance(run.rule, Other)
     refuse_unenforceable(replace(run, update="sgd") if other and optimizer is not None else run)
-    if optimizer is not None and not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):
-        kind = type(optimizer).__name__
-        raise InvalidInput("optimizer", f"expected an optax.GradientTransformation, got a {kind}")
-    if optimizer is not None and not other:
-        raise InvalidInput(
-            "update",
-            f'expected "other" for an optimizer, which composition alone covers, got {run.update!r}',
-        )
-    if run.unit != "record":
-        raise InvalidInput(
-            "unit", 'expected "record": pabi.learn.train averages the gradients of users'
-        )
-    if run.prox is not None:
-        raise InvalidInput("prox", "expected none: pabi.learn.train applies proximal maps")
+    require(
+        optimizer is None or (hasattr(optimizer, "init") and hasattr(optimizer, "update")),
+        "optimizer",
+        f"expected an optax.GradientTransformation, got a {type(optimizer).__name__}",
+    )
+    must_be(
+        optimizer is None or other,
+        "update",
+        '"other" for an optimizer, which composition alone covers',
+        run.update,
+    )
+    require(
+        run.unit == "record",
+        "unit",
+        'expected "record": pabi.learn.train averages the gradients of users',
+    )
+    require(run.prox is None, "prox", "expected none: pabi.learn.train applies proximal maps")
     capped = dict(run.loss.parameters).get("residual_cap", 1.0) != 1.0
-    if run.clipping != "norm" or capped:
-        field = "residual_cap" if capped else "clipping"
-        raise InvalidInput(
-            field, "expected whole gradients clipped by norm: pabi.learn.train clips residuals"
-        )
+    require(
+        run.clipping == "norm" and not capped,
+        "residual_cap" if capped else "clipping",
+        "expected whole gradients clipped by norm: pabi.learn.train clips residuals",
+    )
 
 
 def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
     """(the parameters as one vector of doubles, what makes parameters of a vector)."""
     leaves = jax.tree.leaves(params)
-    if not leaves or any(np.asarray(leaf).dtype.kind != "f" for leaf in leaves):
-        raise InvalidInput("params", "expected a pytree of arrays of floating-point numbers")
+    require(
+        leaves and all(np.asarray(leaf).dtype.kind == "f" for leaf in leaves),
+        "params",
+        "expected a pytree of arrays of floating-point numbers",
+    )
     doubles = jax.tree.map(partial(np.asarray, dtype=np.float64), params)
     # A module of its own, which `import jax` alone does not load.
     flat, unravel = extra("jax.flatten_util", "jax").ravel_pytree(doubles)
@@ -305,8 +311,11 @@ def _records(jax: Any, data: Any, n: int) -> Any:
         seen = ", ".join(map(str, sorted(lengths))) or "no arrays"
         raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}")
     records = unshown("data", lambda: jax.tree.map(jax.numpy.asarray, data))
-    if any(leaf.dtype.kind == "c" for leaf in jax.tree.leaves(records)):
-        raise InvalidInput("data", "expected real numbers, got complex ones")
+    require(
+        not any(leaf.dtype.kind == "c" for leaf in jax.tree.leaves(records)),
+        "data",
+        "expected real numbers, got complex ones",
+    )
     return records
 
 
@@ -318,10 +327,14 @@ def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any,
     """
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
     shape = jax.eval_shape(loss, params, one)
-    if getattr(shape, "shape", None) != ():
-        raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
-    if shape.dtype.kind != "f":
-        raise InvalidInput("per_example_loss", f"expected a real number, got {shape.dtype}")
+    require(
+        getattr(shape, "shape", None) == (),
+        "per_example_loss",
+        f"expected a scalar for one record, got {shape}",
+    )
+    require(
+        shape.dtype.kind == "f", "per_example_loss", f"expected a real number, got {shape.dtype}"
+    )
     gradient = jax.make_jaxpr(jax.grad(loss))(params, one)
     refuse_callbacks(jax, "per_example_loss", gradient)
     return jax.make_jaxpr(loss)(params, one), _MIXED in _operations(jax, gradient.jaxpr)
@@ -339,13 +352,13 @@ def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
         traced = jax.make_jaxpr(several)(carried, np.zeros((2, *start.shape)))
     except Exception as error:
         failure = type(error).__name__
-    if traced is None:
-        raise InvalidInput(
-            "optimizer",
-            "expected a chain that makes a step of a noisy gradient alone, all parameters in one vector, got "
-            f"one that fails ({failure}): masks for a pytree, and what follows values of the loss (plateau, "
-            "L-BFGS), are not among them",
-        )
+    require(
+        traced is not None,
+        "optimizer",
+        "expected a chain that makes a step of a noisy gradient alone, all parameters in one vector, got "
+        f"one that fails ({failure}): masks for a pytree, and what follows values of the loss (plateau, "
+        "L-BFGS), are not among them",
+    )
     refuse_callbacks(jax, "optimizer", traced)
 
 
@@ -507,19 +520,20 @@ def _poisson(strategy: Any, divisor: int) -> Poisson:
 
 def _bins(strategy: Any, n: int, divisor: int) -> BallsInBins:
     bins = BallsInBins(divisor)
-    if bins.per_epoch(n) != strategy.cycle_length:
-        raise InvalidInput(
-            "divisor",
-            f"expected one with ⌈n/divisor⌉ = {strategy.cycle_length}, the number of bins, got {divisor}",
-        )
+    require(
+        bins.per_epoch(n) == strategy.cycle_length,
+        "divisor",
+        f"expected one with ⌈n/divisor⌉ = {strategy.cycle_length}, the number of bins, got {divisor}",
+    )
     return bins
 
 
 def _fixed(strategy: Any, divisor: int) -> FixedSize:
     if strategy.replace:
         raise _refusal("draws with replacement: a record can be in a batch twice")
-    if strategy.batch_size != divisor:
-        raise InvalidInput(
-            "divisor", f"expected {strategy.batch_size}, the size of batches, got {divisor}"
-        )
+    require(
+        strategy.batch_size == divisor,
+        "divisor",
+        f"expected {strategy.batch_size}, the size of batches, got {divisor}",
+    )
     return FixedSize(divisor)

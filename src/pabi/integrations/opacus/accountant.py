@@ -33,7 +33,7 @@ from pabi.integrations.opacus.optimizers import (
     settings_of,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, must_be, require, warn_once
 from pabi.numbers.showing import exact
 from pabi.tradeoff.guarantee import TESTING, Guarantee
 
@@ -161,13 +161,17 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         """
         validate.instance("run", run, NoisySGD, "a pabi.NoisySGD")
         run.gradient_noise_std  # noqa: B018  refuses a run without noise
-        if run.clip_norm is None or run.clipping != "norm":
-            what = "a clip_norm and clipping='norm', which is what Opacus does"
-            raise InvalidInput("clipping", f"expected {what}, got {run.clipping!r}")
-        if run.cooldown_steps:
-            raise InvalidInput(
-                "cooldown_steps", f"expected 0: Opacus takes none, got {run.cooldown_steps}"
-            )
+        must_be(
+            run.clip_norm is not None and run.clipping == "norm",
+            "clipping",
+            "a clip_norm and clipping='norm', which is what Opacus does",
+            run.clipping,
+        )
+        require(
+            not run.cooldown_steps,
+            "cooldown_steps",
+            f"expected 0: Opacus takes none, got {run.cooldown_steps}",
+        )
         self._parts = validate.flag("parts", parts)
         self._compared_loader = loader is not None and draws_as_described(loader, run)
         self._seeded_loader = loader is not None and draws_reproducibly(loader)
@@ -273,12 +277,12 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             As `get_epsilon`.
         """
         run = self._described()
-        if len(self) != run.steps:
-            raise InvalidInput(
-                "steps",
-                f"the run has {run.steps}, and {len(self)} were seen; for a model after another number of "
-                "steps describe that run, for all models so far ask guarantee_so_far",
-            )
+        require(
+            len(self) == run.steps,
+            "steps",
+            f"the run has {run.steps}, and {len(self)} were seen; for a model after another number of "
+            "steps describe that run, for all models so far ask guarantee_so_far",
+        )
         return self._of(self._compared(run), delta)
 
     def guarantee_so_far(self, delta: float = 1e-5) -> Guarantee:
@@ -304,10 +308,11 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             `run` is not described, no step was seen, more were than it has, or others.
         """
         run = self._described()
-        if not 0 < len(self) <= run.steps:
-            raise InvalidInput(
-                "steps", f"expected 1 to {run.steps}, as described, got {len(self)} so far"
-            )
+        require(
+            0 < len(self) <= run.steps,
+            "steps",
+            f"expected 1 to {run.steps}, as described, got {len(self)} so far",
+        )
         return self._of(first_steps(self._compared(run), len(self)), delta)
 
     def __len__(self) -> int:
@@ -363,11 +368,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         InvalidInput
             For a state of another accountant, or none; after steps that it does not have.
         """
-        if not state_dict or state_dict.get("mechanism") != NAME:
-            kind = (state_dict or {}).get("mechanism")
-            raise InvalidInput(
-                "state_dict", f'expected that of the accountant "pabi", got {kind!r}'
-            )
+        mechanism = (state_dict or {}).get("mechanism")
+        must_be(mechanism == NAME, "state_dict", 'that of the accountant "pabi"', mechanism)
         try:
             history = [SeenSteps.from_dict(table) for table in state_dict["history"]]
             run = state_dict["run"]
@@ -375,8 +377,11 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "state_dict", "expected what PabiAccountant.state_dict wrote"
             ) from None
-        if self._watched is not None and history != self.history:
-            raise InvalidInput("state_dict", "expected to be loaded before the first step")
+        require(
+            self._watched is None or history == self.history,
+            "state_dict",
+            "expected to be loaded before the first step",
+        )
         self.run, self._compared_loader = None, False
         parts = bool(state_dict.get("parts", True))  # earlier versions had it without a word
         if run is not None:
@@ -416,12 +421,12 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         self._watched.refuse_changed()
         sizes = run.order.sizes
         most = sizes.most if isinstance(sizes, FixedSizes) else sizes.covered(_NEVER)[0]
-        if self._watched.most > most:
-            raise InvalidInput(
-                "batches",
-                f"expected batches of at most {most} records, got a step with more: one that is put together "
-                "by hand may hold a record more than once",
-            )
+        require(
+            self._watched.most <= most,
+            "batches",
+            f"expected batches of at most {most} records, got a step with more: one that is put together "
+            "by hand may hold a record more than once",
+        )
 
     def _of(self, run: NoisySGD, delta: float) -> Guarantee:
         settings = [seen.settings for seen in self.history if seen.settings is not None]
@@ -465,8 +470,7 @@ def draws_as_described(loader: Any, run: NoisySGD) -> bool:
     described.run = run
     findings = check_loader(loader, described)
     for finding in findings:
-        if finding.severity == WRONG:
-            raise InvalidInput("loader", str(finding))
+        require(finding.severity != WRONG, "loader", str(finding))
     return all(finding.severity == NOTE for finding in findings)
 
 
@@ -489,15 +493,17 @@ def compare(run: NoisySGD, first: int, seen: SeenSteps) -> None:
     if not isinstance(rule, Other):
         _same("lr", sizes / scale, settings.learning_rate, at)
         _same("weight_decay", run.loss.l2 * scale, settings.weight_decay, at)
-        if settings.update != rule:
-            raise InvalidInput(
-                "optimizer", f"expected the update {rule!r}, as described, got {settings.update!r}"
-            )
-    if settings.clipping != WHOLE and rule.plain and run.loss.kind != "unknown":
-        raise InvalidInput(
-            "clipping",
-            f"expected Loss.unknown() for clipping {settings.clipping}, got {run.loss.kind}",
+        must_be(
+            settings.update == rule,
+            "optimizer",
+            f"the update {rule!r}, as described",
+            settings.update,
         )
+    require(
+        settings.clipping == WHOLE or not rule.plain or run.loss.kind == "unknown",
+        "clipping",
+        f"expected Loss.unknown() for clipping {settings.clipping}, got {run.loss.kind}",
+    )
 
 
 def _multipliers(run: NoisySGD, first: int, end: int) -> Any:
@@ -511,11 +517,11 @@ def _multipliers(run: NoisySGD, first: int, end: int) -> Any:
 
 def _compare_rates(run: NoisySGD, seen: SeenSteps) -> None:
     assert seen.settings is not None
-    if seen.settings.accumulated != 1:
-        raise InvalidInput(
-            "accumulated_iterations",
-            f"expected one batch a step, as described, got {seen.settings.accumulated}",
-        )
+    require(
+        seen.settings.accumulated == 1,
+        "accumulated_iterations",
+        f"expected one batch a step, as described, got {seen.settings.accumulated}",
+    )
     if not within_a_number(rate_of(run), seen.sample_rate):
         raise InvalidInput(
             "sample_rate",
@@ -532,8 +538,9 @@ def _compare_divisor(run: NoisySGD, settings: StepSettings, sizes: np.ndarray[An
         # Opacus also counts records that a fixed order never comes to, which the run does not have.
         more = run.batches.size if isinstance(run.batches, Cyclic) and run.n % own == 0 else 1
         possible |= {1, *(int(n * (1.0 / run.steps_per_epoch)) for n in range(run.n, run.n + more))}
-    if divisor not in possible:
-        raise InvalidInput("expected_batch_size", f"expected {own}, as described, got {divisor}")
+    require(
+        divisor in possible, "expected_batch_size", f"expected {own}, as described, got {divisor}"
+    )
 
 
 def _close(described: Any, seen: float) -> bool:

@@ -21,11 +21,11 @@ from pabi.describe.batches import (
 )
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.updates import Momentum, Other, Update
+from pabi.describe.updates import Momentum, Other
 from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.integrations.opacus.optimizers import EVERY, WHOLE, learning_rates, settings_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.rounding import fraction_down
 from pabi.numbers.showing import exact
 
@@ -154,8 +154,7 @@ def check_loader(loader: Any, accountant: Any = None, *, strict: bool = False) -
     require_loader(loader)
     findings = LoaderFindings([*_of_batches(loader, accountant), *_of_sizes(loader)])
     for finding in findings:
-        if strict and finding.severity != NOTE:
-            raise InvalidInput("loader", str(finding))
+        require(not strict or finding.severity == NOTE, "loader", str(finding))
     return findings
 
 
@@ -464,7 +463,7 @@ def from_opacus(
         clip_norm=step.max_grad_norm,
         noise_multiplier=step.noise_multiplier,
         adjacency=adjacency,
-        update=_plainly(update),
+        update="sgd" if update.plain else update,
         release=release,
     )
 
@@ -482,19 +481,15 @@ def _sizes(rates: list[float], scale: Fraction) -> Any:
     return float(sizes[0]) if np.all(sizes == sizes[0]) else sizes
 
 
-def _plainly(update: Update) -> str | Update:
-    return "sgd" if update.plain else update
-
-
 def _described(loss: Loss, decay: float, scale: Fraction, *, norm: float, how: str) -> Loss:
     """What is known of the loss under Opacus' clipping, with its weight decay. Raises InvalidInput."""
     checked_loss(loss)
-    if loss.l2 not in (0.0, decay):
-        raise InvalidInput(
-            "loss",
-            f"expected an l2 of 0, or of the optimiser's weight_decay = {exact(decay)}, which is outside of "
-            f"clipping, got {exact(loss.l2)}",
-        )
+    require(
+        loss.l2 in (0.0, decay),
+        "loss",
+        f"expected an l2 of 0, or of the optimiser's weight_decay = {exact(decay)}, which is outside of "
+        f"clipping, got {exact(loss.l2)}",
+    )
     l2 = fraction_down(Fraction(decay) / scale)
     if how != WHOLE or _nearly_clipped(loss, norm):
         return Loss.unknown(l2, gradient_bound=loss.gradient_bound)
@@ -533,8 +528,7 @@ def _refuse_other_outputs(loss: Loss, outputs: int) -> None:
         expected, fits = f"{classes} outputs", outputs == classes
     else:
         expected, fits = "at least 2 outputs", response == "vector" or outputs >= 2
-    if not fits:
-        raise InvalidInput("loss", f"expected {expected} for {loss.kind}, got {outputs}")
+    require(fits, "loss", f"expected {expected} for {loss.kind}, got {outputs}")
 
 
 def _nearly_clipped(loss: Loss, norm: float) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pabi.describe import updates
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.validate import one_of
 
 # Whose steps an accountant sees, and whether they are the steps of the optimiser and of nobody else.
@@ -51,23 +51,24 @@ class WatchedSteps:
 
     def look(self, optimizer: Any, hook: Any, *, parts: bool) -> None:
         """Raises InvalidInput unless the step about to be taken is the described one's next."""
-        if self._optimizer() is not optimizer:
-            raise InvalidInput(
-                "optimizer",
-                "expected the one whose steps were seen before: an engine accounts for one model; make a "
-                "PrivacyEngine for each",
-            )
+        require(
+            self._optimizer() is optimizer,
+            "optimizer",
+            "expected the one whose steps were seen before: an engine accounts for one model; make a "
+            "PrivacyEngine for each",
+        )
         self.refuse_changed()
         self._refuse_hooks(optimizer, hook)
         refuse_short_numbers(optimizer)
-        if optimizer._is_last_step_skipped and not parts:
-            raise InvalidInput(
-                "parts",
-                "expected describe(…, parts=True) where BatchMemoryManager cuts batches into parts; steps "
-                "skipped by hand (signal_skip_step) count a record more often than the run says",
-            )
+        require(
+            parts or not optimizer._is_last_step_skipped,
+            "parts",
+            "expected describe(…, parts=True) where BatchMemoryManager cuts batches into parts; steps "
+            "skipped by hand (signal_skip_step) count a record more often than the run says",
+        )
         if not parts:
-            self.most = max(self.most, _records_of(optimizer))
+            records = [sum(map(len, _samples(parameter))) for parameter in optimizer.params]
+            self.most = max(self.most, *records)
         self._due = True
 
     def refuse_changed(self) -> None:
@@ -80,12 +81,12 @@ class WatchedSteps:
             one is other and _same(one, left)
             for one, other, left in zip(now, self._parameters, self._left, strict=True)
         )
-        if not same:
-            raise InvalidInput(
-                "parameters",
-                "expected those that the last step left, got some that were changed since, which no run "
-                "describes",
-            )
+        require(
+            same,
+            "parameters",
+            "expected those that the last step left, got some that were changed since, which no run "
+            "describes",
+        )
 
     def _refuse_hooks(self, optimizer: Any, hook: Any) -> None:
         inner = optimizer.original_optimizer
@@ -119,12 +120,12 @@ def refuse_short_numbers(optimizer: Any) -> None:
     seen = [parameter.dtype for parameter in optimizer.params]
     seen += [part.dtype for parameter in optimizer.params for part in _samples(parameter)]
     for dtype in seen:
-        if dtype not in _FLOATS:
-            raise InvalidInput(
-                "dtype",
-                f"expected parameters and gradients of float32 or float64, got {dtype}: how shorter numbers "
-                "round, and what complex ones mean, no guarantee covers",
-            )
+        require(
+            dtype in _FLOATS,
+            "dtype",
+            f"expected parameters and gradients of float32 or float64, got {dtype}: how shorter numbers "
+            "round, and what complex ones mean, no guarantee covers",
+        )
 
 
 def shapes_of(optimizer: Any) -> tuple[tuple[int, ...], ...]:
@@ -176,10 +177,6 @@ def _samples(parameter: Any) -> list[Any]:
     """The gradients of records, batch by batch; none where they are clipped without being held."""
     samples = getattr(parameter, "grad_sample", None)
     return [] if samples is None else samples if isinstance(samples, list) else [samples]
-
-
-def _records_of(optimizer: Any) -> int:
-    return max(sum(len(part) for part in _samples(p)) for p in optimizer.params)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -270,13 +267,17 @@ def settings_of(optimizer: Any) -> StepSettings:
 
 def _clipping_of(optimizer: Any) -> str:
     name = type(optimizer).__name__
-    if type(optimizer) is not getattr(_optimizers, name, None):
-        what = "one of Opacus' optimisers, as make_private returns it"
-        raise InvalidInput("optimizer", f"expected {what}, got a {name}")
-    if name not in _CLIPPING:
-        raise InvalidInput("optimizer", f"{name}: {_REFUSED.get(name, _DISTRIBUTED)}")
-    if hasattr(optimizer, "_adjusted_noise_multiplier"):
-        raise InvalidInput("optimizer", f"{name} with adaptive clipping: expected a fixed norm")
+    require(
+        type(optimizer) is getattr(_optimizers, name, None),
+        "optimizer",
+        f"expected one of Opacus' optimisers, as make_private returns it, got a {name}",
+    )
+    require(name in _CLIPPING, "optimizer", f"{name}: {_REFUSED.get(name, _DISTRIBUTED)}")
+    require(
+        not hasattr(optimizer, "_adjusted_noise_multiplier"),
+        "optimizer",
+        f"{name} with adaptive clipping: expected a fixed norm",
+    )
     return _CLIPPING[name]
 
 
@@ -285,8 +286,9 @@ def _divisor_of(optimizer: Any) -> int:
     if optimizer.loss_reduction == "sum":
         return 1
     divisor = optimizer.expected_batch_size
-    if divisor != int(divisor) or divisor < 1:
-        raise InvalidInput("expected_batch_size", f"expected an integer ≥ 1, got {divisor!r}")
+    must_be(
+        divisor == int(divisor) and divisor >= 1, "expected_batch_size", "an integer ≥ 1", divisor
+    )
     return int(divisor)
 
 
@@ -355,29 +357,35 @@ def learning_rates(
 
 def _check_scheduler(scheduler: Any, optimizer: Any) -> None:
     kind = type(scheduler).__name__
-    if isinstance(scheduler, _schedulers.ReduceLROnPlateau):
-        raise InvalidInput(
-            "scheduler",
-            f"{kind} follows a metric: a schedule that depends on the data voids the guarantee",
-        )
-    if not isinstance(scheduler, _schedulers.LRScheduler):
-        raise InvalidInput("scheduler", f"expected a torch LRScheduler, got a {kind}")
-    if getattr(scheduler, "optimizer", None) not in (optimizer, optimizer.original_optimizer):
-        raise InvalidInput("scheduler", f"this {kind} is not one of the optimiser that is given")
-    if scheduler.last_epoch > 0:
-        raise InvalidInput(
-            "scheduler", f"expected one before its first step, got one after {scheduler.last_epoch}"
-        )
+    require(
+        not isinstance(scheduler, _schedulers.ReduceLROnPlateau),
+        "scheduler",
+        f"{kind} follows a metric: a schedule that depends on the data voids the guarantee",
+    )
+    require(
+        isinstance(scheduler, _schedulers.LRScheduler),
+        "scheduler",
+        f"expected a torch LRScheduler, got a {kind}",
+    )
+    require(
+        getattr(scheduler, "optimizer", None) in (optimizer, optimizer.original_optimizer),
+        "scheduler",
+        f"this {kind} is not one of the optimiser that is given",
+    )
+    require(
+        scheduler.last_epoch <= 0,
+        "scheduler",
+        f"expected one before its first step, got one after {scheduler.last_epoch}",
+    )
 
 
 def _stand_in(groups: Sequence[Group]) -> Any:
     """An optimiser with these groups' settings and no parameter of the model."""
     copies = [
-        {**{key: value for key, value in group.items() if key != "params"}, "params": [_nothing()]}
+        {
+            **{key: value for key, value in group.items() if key != "params"},
+            "params": [_torch.zeros(1)],
+        }
         for group in groups
     ]
     return _torch.optim.SGD(copies, lr=1.0)
-
-
-def _nothing() -> Any:
-    return _torch.zeros(1)

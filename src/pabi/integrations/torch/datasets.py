@@ -26,7 +26,7 @@ from pabi.execute.engine import (
 from pabi.execute.hiding import unshown
 from pabi.integrations.torch.library import same_draws, torch
 from pabi.learn.plans import together
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.guarantee import TESTING, Guarantee
 
@@ -56,12 +56,12 @@ def dataset_of(source: Any) -> Any:
         and source.collate_fn in (data.default_collate, data.default_convert)
         and source.worker_init_fn is None
     )
-    if not plain:
-        raise InvalidInput(
-            "dataset",
-            "expected loader.dataset, or a plain DataLoader, whose batches the run's take the place of; got "
-            "one with a sampler, a collate_fn or a worker_init_fn of its own",
-        )
+    require(
+        plain,
+        "dataset",
+        "expected loader.dataset, or a plain DataLoader, whose batches the run's take the place of; got "
+        "one with a sampler, a collate_fn or a worker_init_fn of its own",
+    )
     return dataset
 
 
@@ -79,11 +79,12 @@ class Pairs:
     workers: int = 0
 
     def __post_init__(self) -> None:
-        if not (hasattr(self.dataset, "__len__") and hasattr(self.dataset, "__getitem__")):
-            kind = type(self.dataset).__name__
-            raise InvalidInput("dataset", f"{_PAIRS}, which has a length, got a {kind}")
-        if not len(self.dataset):
-            raise InvalidInput("dataset", f"{_PAIRS}, got none")
+        require(
+            hasattr(self.dataset, "__len__") and hasattr(self.dataset, "__getitem__"),
+            "dataset",
+            f"{_PAIRS}, which has a length, got a {type(self.dataset).__name__}",
+        )
+        require(len(self.dataset), "dataset", f"{_PAIRS}, got none")
         self.some([0])
 
     def __len__(self) -> int:
@@ -135,10 +136,11 @@ def _stacked(like: tuple[Any, Any], records: list[Any]) -> tuple[Any, Any]:
     )
     for row, record in enumerate(records):
         for part, value in zip((inputs, targets), _converted(record), strict=True):
-            if (value.dtype, value.shape) != (part.dtype, part.shape[1:]):
-                raise InvalidInput(
-                    "dataset", f"{_PAIRS}, all of the dtypes and shapes of the first, got others"
-                )
+            require(
+                (value.dtype, value.shape) == (part.dtype, part.shape[1:]),
+                "dataset",
+                f"{_PAIRS}, all of the dtypes and shapes of the first, got others",
+            )
             part[row] = value.detach()
     return inputs, targets
 
@@ -157,16 +159,21 @@ def _tensor(part: Any) -> Any:
 
 def _pair(batch: Any) -> tuple[Any, Any]:
     pytorch = torch()
-    if not isinstance(batch, tuple | list) or len(batch) != 2:
-        kind = type(batch).__name__
-        raise InvalidInput(
-            "dataset", f"{_PAIRS}, such as TensorDataset(inputs, targets), got a {kind}"
-        )
-    if not all(isinstance(part, pytorch.Tensor) for part in batch):
-        kinds = " and ".join(type(part).__name__ for part in batch)
-        raise InvalidInput("dataset", f"{_PAIRS}, got {kinds}")
-    if any(part.is_complex() for part in batch):
-        raise InvalidInput("dataset", f"{_PAIRS}, both of real numbers, got complex ones")
+    require(
+        isinstance(batch, tuple | list) and len(batch) == 2,
+        "dataset",
+        f"{_PAIRS}, such as TensorDataset(inputs, targets), got a {type(batch).__name__}",
+    )
+    require(
+        all(isinstance(part, pytorch.Tensor) for part in batch),
+        "dataset",
+        f"{_PAIRS}, got {' and '.join(type(part).__name__ for part in batch)}",
+    )
+    require(
+        not any(part.is_complex() for part in batch),
+        "dataset",
+        f"{_PAIRS}, both of real numbers, got complex ones",
+    )
     return batch[0], batch[1]
 
 
@@ -207,10 +214,13 @@ def apart(module: Any) -> Any:
     refuse_hooks(module)
     other = copy.deepcopy(module)
     mine = {id(each) for each in (*module.modules(), *module.parameters(), *module.buffers())}
-    if any(id(each) in mine for each in (*other.modules(), *other.parameters(), *other.buffers())):
-        raise InvalidInput(
-            "module", "expected one that copy.deepcopy copies, got one that it shares"
-        )
+    require(
+        not any(
+            id(each) in mine for each in (*other.modules(), *other.parameters(), *other.buffers())
+        ),
+        "module",
+        "expected one that copy.deepcopy copies, got one that it shares",
+    )
     return other
 
 
@@ -223,22 +233,24 @@ def refuse_hooks(module: Any) -> None:
     # The mode of a default device is PyTorch's own, which loads its module when the first is made.
     from torch.utils._device import DeviceContext
 
-    if any(type(mode) is not DeviceContext for mode in modes):
-        raise InvalidInput(
-            "module", "expected no mode of PyTorch's around it, got one that sees records"
-        )
+    require(
+        all(type(mode) is DeviceContext for mode in modes),
+        "module",
+        "expected no mode of PyTorch's around it, got one that sees records",
+    )
     of_all = vars(torch().nn.modules.module).items()
-    if any(hooks for name, hooks in of_all if re.fullmatch(r"_global_\w+_hooks", name)):
-        raise InvalidInput(
-            "module", "expected no hooks of all modules, got one: it would see every record"
-        )
+    require(
+        not any(hooks for name, hooks in of_all if re.fullmatch(r"_global_\w+_hooks", name)),
+        "module",
+        "expected no hooks of all modules, got one: it would see every record",
+    )
     for name, layer in module.named_modules():
-        if any(getattr(layer, kind) for kind in _HOOKS):
-            raise InvalidInput(
-                name or "module",
-                "expected no hooks, got one: it would see every record, and what it keeps leaves with the "
-                "module",
-            )
+        require(
+            not any(getattr(layer, kind) for kind in _HOOKS),
+            name or "module",
+            "expected no hooks, got one: it would see every record, and what it keeps leaves with the "
+            "module",
+        )
 
 
 class Unchanged:
@@ -254,19 +266,20 @@ class Unchanged:
         self.refuse_buffers(mode)
         now = dict(_attributes(self._module))
         for name in sorted(now.keys() | self._attributes.keys()):
-            if not _alike(now.get(name), self._attributes.get(name)):
-                raise InvalidInput(
-                    name, "an attribute that changes with what the module sees, and would keep it"
-                )
+            require(
+                _alike(now.get(name), self._attributes.get(name)),
+                name,
+                "an attribute that changes with what the module sees, and would keep it",
+            )
 
     def refuse_buffers(self, mode: str) -> None:
         """Raises InvalidInput for a buffer that has other values now, naming it."""
         for name, buffer in self._module.named_buffers():
-            if name not in self._buffers or not _same(buffer, self._buffers[name]):
-                raise InvalidInput(
-                    name,
-                    f"a buffer that learns from batches in {mode} mode, which nothing accounts for",
-                )
+            require(
+                name in self._buffers and _same(buffer, self._buffers[name]),
+                name,
+                f"a buffer that learns from batches in {mode} mode, which nothing accounts for",
+            )
 
 
 def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
@@ -321,23 +334,25 @@ def refuse_dependent(
         other = tried(through, others)
         after.refuse_changed(mode)
         before.refuse_buffers(mode)
-        if one.shape[:1] != (count,):
-            raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
-        if not close(one[own], other[own]):
-            raise InvalidInput(
-                "module",
-                f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
-                "than once",
-            )
+        require(
+            one.shape[:1] == (count,), "module", f"expected one output a record, got {_shape(one)}"
+        )
+        require(
+            close(one[own], other[own]),
+            "module",
+            f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
+            "than once",
+        )
 
 
 def refuse_random(through: Callable[[Any], Any], like: Any, count: int) -> None:
     """Raises InvalidInput where `through` makes different things of the same rows."""
     rows = made_up(like, count, 0)
-    if not close(through(rows), through(rows)):
-        raise InvalidInput(
-            "module", "expected features without chance in eval mode, got others of the same rows"
-        )
+    require(
+        close(through(rows), through(rows)),
+        "module",
+        "expected features without chance in eval mode, got others of the same rows",
+    )
 
 
 def refuse_batch_statistics(module: Any) -> None:
@@ -345,12 +360,12 @@ def refuse_batch_statistics(module: Any) -> None:
     batch_norm = torch().nn.modules.batchnorm._BatchNorm
     for name, layer in module.named_modules():
         by_batch = isinstance(layer, batch_norm)
-        if by_batch and (layer.training or layer.running_mean is None):
-            raise InvalidInput(
-                name or "module",
-                f"{type(layer).__name__} computes with the other rows of a batch: use GroupNorm or "
-                "LayerNorm, or put it into eval mode with statistics of public data",
-            )
+        require(
+            not (by_batch and (layer.training or layer.running_mean is None)),
+            name or "module",
+            f"{type(layer).__name__} computes with the other rows of a batch: use GroupNorm or "
+            "LayerNorm, or put it into eval mode with statistics of public data",
+        )
 
 
 def tried(through: Callable[[Any], Any], rows: Any) -> Any:

@@ -51,7 +51,7 @@ from pabi.integrations.torch.library import (
 from pabi.learn.plans import PREPROCESSING, released_moments, together, whitening
 from pabi.learn.rows import warn_if_shortened
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array, down
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -128,10 +128,11 @@ class Head:
                 output = self.module(inputs)
         finally:
             handle.remove()
-        if len(seen) != 1:
-            raise InvalidInput(
-                "head", f"expected a layer that a pass uses once, got one used {len(seen)} times"
-            )
+        require(
+            len(seen) == 1,
+            "head",
+            f"expected a layer that a pass uses once, got one used {len(seen)} times",
+        )
         return *seen[0], output
 
     def refuse_unfit(self, pairs: Pairs) -> bool:
@@ -165,12 +166,12 @@ class Head:
         for answer in (0.0, -3.0, 20.0):
             _, own, output = self._pass(rows, answer)
             alike = isinstance(output, torch().Tensor) and output.numel() == own.numel()
-            if not (alike and close(output.reshape(own.shape), own + offset.reshape(own.shape))):
-                raise InvalidInput(
-                    "head",
-                    f"expected the layer whose output is the module's, or what frozen layers add to it, got "
-                    f"{self.name!r}: what stands behind it would change the loss",
-                )
+            require(
+                alike and close(output.reshape(own.shape), own + offset.reshape(own.shape)),
+                "head",
+                f"expected the layer whose output is the module's, or what frozen layers add to it, got "
+                f"{self.name!r}: what stands behind it would change the loss",
+            )
         return offset.reshape(none.shape)
 
     def _offset(self, inputs: Any) -> Any:
@@ -229,9 +230,11 @@ def head_name(module: Any, head: Any) -> str | None:
         listed = ", ".join(["…", *named[-_NAMED:]] if len(named) > _NAMED else named)
         expected = f"the name of a linear layer of the module ({listed or 'it has none'})"
         raise InvalidInput("head", f"expected {expected}, got {name!r}")
-    if type(layer) is not linear:
-        kind = type(layer).__name__
-        raise InvalidInput("head", f"expected a torch.nn.Linear, got {name!r}, a {kind}")
+    require(
+        type(layer) is linear,
+        "head",
+        f"expected a torch.nn.Linear, got {name!r}, a {type(layer).__name__}",
+    )
     _refuse_shared(module, layer)
     return name
 
@@ -247,13 +250,15 @@ def _name_of(module: Any, layer: Any) -> str:
 def _refuse_shared(module: Any, layer: Any) -> None:
     own = [id(parameter) for parameter in layer.parameters()]
     every = [id(p) for _, p in module.named_parameters(remove_duplicate=False)]
-    if any(every.count(parameter) > 1 for parameter in own):
-        raise InvalidInput("head", "expected weights of its own, got some that other layers share")
+    require(
+        not any(every.count(parameter) > 1 for parameter in own),
+        "head",
+        "expected weights of its own, got some that other layers share",
+    )
 
 
 def _refuse_shape(shape: tuple[int, ...], width: int) -> None:
-    if shape != (width,):
-        raise InvalidInput("head", f"expected {width} features a record, got shape {shape}")
+    require(shape == (width,), "head", f"expected {width} features a record, got shape {shape}")
 
 
 def _on(device: Any) -> Callable[[Any], Any]:
@@ -308,12 +313,12 @@ def features(module: Any, dataset: Any, *, head: Any, device: Any = None, worker
     own = apart(module)
     last = Head(own, name)
     own.train(False).to(device_named(device, own))
-    if last.refuse_unfit(pairs):
-        raise InvalidInput(
-            "head",
-            f"expected the layer whose output is the module's, got {name!r}, to which others add: train the "
-            "module itself, which knows what they add",
-        )
+    require(
+        not last.refuse_unfit(pairs),
+        "head",
+        f"expected the layer whose output is the module's, got {name!r}, to which others add: train the "
+        "module itself, which knows what they add",
+    )
     seen, targets, _ = last.table(pairs)
     return torch().utils.data.TensorDataset(*map(torch().as_tensor, (seen, targets)))
 
@@ -409,8 +414,11 @@ def _executable(head: Head, stated: Loss) -> LinearLoss:
     loss = executable(stated.kind, **dict(stated.parameters))
     classes = dict(stated.parameters).get("classes")
     outputs = head.outputs
-    if loss.response in ("sign", "number") and outputs != 1:
-        raise InvalidInput("head", f"expected one output for {stated.kind}, got {outputs}")
+    require(
+        loss.response not in ("sign", "number") or outputs == 1,
+        "head",
+        f"expected one output for {stated.kind}, got {outputs}",
+    )
     if loss.response == "class" and (outputs < 2 or classes not in (None, outputs)):
         expected = "at least two outputs" if classes is None else f"{classes} outputs"
         raise InvalidInput("head", f"expected {expected} for {stated.kind}, got {outputs}")
@@ -424,8 +432,11 @@ def _classes(head: Head, loss: LinearLoss) -> int | None:
 def _refuse_other_targets(gradients: LossGradients, weights: Array) -> None:
     """Raises InvalidInput where targets of K numbers are not as many as the head has outputs."""
     outputs = gradients.shape[1] if len(gradients.shape) == 2 else 1
-    if outputs != weights.shape[1]:
-        raise InvalidInput("y", f"expected {weights.shape[1]} numbers a record, got {outputs}")
+    require(
+        outputs == weights.shape[1],
+        "y",
+        f"expected {weights.shape[1]} numbers a record, got {outputs}",
+    )
 
 
 # Rows.
@@ -446,11 +457,12 @@ def _norm_beside(norm: float, scaling: float | None) -> float:
     rest = math.sqrt(max(left, Fraction(0)))
     while Fraction(rest) ** 2 > left and rest > 0.0:
         rest = down(rest)
-    if not rest > 0.0:
-        raise InvalidInput(
-            "feature_norm",
-            f"expected more than {scaling!r} in the loss, which the constant of the bias takes, got {norm!r}",
-        )
+    must_be(
+        rest > 0.0,
+        "feature_norm",
+        f"more than {scaling!r} in the loss, which the constant of the bias takes",
+        norm,
+    )
     return rest
 
 

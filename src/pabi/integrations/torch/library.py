@@ -15,7 +15,7 @@ from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.blocks import Rows, part_of, rows_in
 from pabi.execute.records import MOST_ROWS, Records, RowBlock
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array
 
 
@@ -28,19 +28,22 @@ def checked_module(module: Any) -> Any:
     """`module` if it is an `nn.Module` of real parameters. Raises InvalidInput of anything else."""
     nn = torch().nn
     validate.instance("module", module, nn.Module, "a torch.nn.Module")
-    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
-        kind = type(module).__name__
-        raise InvalidInput(
-            "module",
-            f"expected what is in the {kind}, its .module: one process computes all of a step",
-        )
+    require(
+        not isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel),
+        "module",
+        f"expected what is in the {type(module).__name__}, its .module: one process computes all of a step",
+    )
     for name, parameter in module.named_parameters():
-        if parameter.is_complex():
-            raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")
-        if parameter.is_meta:
-            raise InvalidInput(
-                "module", f"expected parameters that have values, got {name!r} on the meta device"
-            )
+        require(
+            not parameter.is_complex(),
+            "module",
+            f"expected real parameters, got {name!r} of complex ones",
+        )
+        require(
+            not parameter.is_meta,
+            "module",
+            f"expected parameters that have values, got {name!r} on the meta device",
+        )
     return module
 
 
@@ -129,15 +132,17 @@ def refuse_another(loss: Any, stated: Loss) -> None:
     if loss is None:
         return
     name = type(loss).__name__
-    twin = _TWINS.get(name)
-    if twin is None or type(loss) is not getattr(torch().nn, name):
-        expected = ", ".join(_TWINS)
-        raise InvalidInput("loss", f"expected {expected} or None, got a {name}")
-    if stated.kind not in twin.kinds:
-        expected = " or ".join(twin.kinds)
-        raise InvalidInput(
-            "loss", f"expected a run of the loss {expected} for {name}, got {stated.kind}"
-        )
+    twin: Any = _TWINS.get(name)
+    require(
+        twin is not None and type(loss) is getattr(torch().nn, name),
+        "loss",
+        f"expected {', '.join(_TWINS)} or None, got a {name}",
+    )
+    require(
+        stated.kind in twin.kinds,
+        "loss",
+        f"expected a run of the loss {' or '.join(twin.kinds)} for {name}, got {stated.kind}",
+    )
     refuse_options(loss)
     if not twin.same(loss, dict(stated.parameters)):
         listed = ", ".join(f"{key} = {value!r}" for key, value in stated.parameters)
@@ -159,12 +164,14 @@ def checked_loss_of_records(loss: Any) -> Any:
 
     Raises InvalidInput where it would not be what it is of a batch.
     """
-    if loss is None or not callable(loss):
-        raise InvalidInput("loss", f"expected a callable (output, target) ↦ a number, got {loss!r}")
-    if getattr(loss, "weight", None) is not None and getattr(loss, "reduction", "") == "mean":
-        raise InvalidInput(
-            "reduction", "expected 'sum' with a weight, which a mean over one record cancels"
-        )
+    must_be(
+        loss is not None and callable(loss), "loss", "a callable (output, target) ↦ a number", loss
+    )
+    require(
+        getattr(loss, "weight", None) is None or getattr(loss, "reduction", "") != "mean",
+        "reduction",
+        "expected 'sum' with a weight, which a mean over one record cancels",
+    )
     if getattr(loss, "reduction", "mean") not in ("mean", "sum"):
         raise InvalidInput("reduction", f"expected 'mean' or 'sum', got {loss.reduction!r}")
     return loss
@@ -209,26 +216,13 @@ class DeviceRecords(Records):
             features = self._table[at].double()
             yield RowBlock(part, features, *self._bounds_of(chosen, features))
 
-    def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
-        """(m,) or (m, K): x·θ of the block's rows."""
+    def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
         assert not anywhere  # `multiplies`
-        weights = self._on_device(theta[: self.d].T)
         # Column by column in memory: derivatives of a loss are fastest in that order.
-        product: Array = (weights @ block.features.T).cpu().numpy().T
-        if block.scale is not None:
-            product *= block.scale if product.ndim == 1 else block.scale[:, None]
-        if self.intercept_scaling is not None:
-            product += self.intercept_scaling * theta[-1]
-        return product
+        return np.asarray((self._on_device(theta.T) @ features.T).cpu().numpy().T)
 
-    def add_weighted(self, block: RowBlock, weight: Array, total: Array) -> None:
-        """Adds Σ weight_i·x_i over the block's rows to `total`."""
-        if self.intercept_scaling is not None:
-            total[-1] += self.intercept_scaling * weight.sum(axis=0)
-        if block.scale is not None:
-            weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
-        product = self._on_device(weight.T) @ block.features
-        total[: self.d] += product.cpu().numpy().T
+    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
+        total += (self._on_device(weight.T) @ features).cpu().numpy().T
 
     def _on_device(self, array: Array) -> Any:
         return torch().as_tensor(np.ascontiguousarray(array)).to(self._device)

@@ -23,7 +23,7 @@ from pabi.execute.checkpoint import randomness_from
 from pabi.execute.records import numbers_of
 from pabi.integrations.torch.library import torch
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 _KEYS = {"batches", "n", "order", "secret", "used"}
 _STATE = "expected what a sampler's state_dict returned"
@@ -64,8 +64,9 @@ class SecretSampler:
         self._pass += 1
         own, first, self._first = self._pass, self._first, 0
         for step in range(first, self._per_epoch):
-            if own != self._pass:
-                raise InvalidInput("sampler", "expected one pass at a time: another one was begun")
+            require(
+                own == self._pass, "sampler", "expected one pass at a time: another one was begun"
+            )
             rows = _listed(self._batches.batch(step))
             self._given = step + 1
             yield rows
@@ -120,17 +121,17 @@ class SecretSampler:
         InvalidInput
             For the state of another scheme, or one that no sampler can be in. The sampler is then as it was.
         """
-        if not isinstance(state_dict, Mapping) or set(state_dict) != _KEYS:
-            raise InvalidInput("state_dict", _STATE)
+        require(isinstance(state_dict, Mapping) and set(state_dict) == _KEYS, "state_dict", _STATE)
         own = {"batches": to_dict(self._run)["batches"], "n": self.n}
-        if {name: state_dict[name] for name in own} != own:
-            raise InvalidInput("state_dict", f"expected one of {self!r}")
+        require(
+            {name: state_dict[name] for name in own} == own,
+            "state_dict",
+            f"expected one of {self!r}",
+        )
         used, secret = state_dict["used"], _order(state_dict["order"])
-        if type(used) is not int or not 0 <= used < self._per_epoch:
-            raise InvalidInput("state_dict", _STATE)
+        require(type(used) is int and 0 <= used < self._per_epoch, "state_dict", _STATE)
         fresh = secret is None and (used == 0 or self._run.order.fresh)
-        if not fresh and not (self._keeps(used) and fits(self._run, secret)):
-            raise InvalidInput("state_dict", _STATE)
+        require(fresh or (self._keeps(used) and fits(self._run, secret)), "state_dict", _STATE)
         self._batches = batch_rows(self._run, self._generator, secret)
         self.secret = self.secret and state_dict["secret"] is True
         self._first = self._given = used
@@ -397,8 +398,11 @@ def _order(stored: Any) -> NDArray[np.intp] | None:
     """A secret order of a state, of whatever content."""
     if stored is None:
         return None
-    if not isinstance(stored, list) or not all(type(number) is int for number in stored):
-        raise InvalidInput("state_dict", _STATE)
+    require(
+        isinstance(stored, list) and all(type(number) is int for number in stored),
+        "state_dict",
+        _STATE,
+    )
     try:
         return np.array(stored, dtype=np.intp)
     except OverflowError:

@@ -47,7 +47,7 @@ from pabi.integrations.torch.library import (
 from pabi.learn.pipelines import note_of_whole
 from pabi.learn.plans import PREPROCESSING
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -69,14 +69,14 @@ class ModuleGradients:
     """
 
     def __init__(self, module: Any, loss: Any, pairs: Pairs, *, chunk: int | None) -> None:
-        if any(isinstance(layer, torch().jit.ScriptModule) for layer in module.modules()):
-            raise InvalidInput(
-                "module", "expected no torch.jit.ScriptModule, got one: pass what it was made of"
-            )
+        require(
+            not any(isinstance(layer, torch().jit.ScriptModule) for layer in module.modules()),
+            "module",
+            "expected no torch.jit.ScriptModule, got one: pass what it was made of",
+        )
         self._module, self._loss, self._pairs = module, loss, pairs
         self._names = [name for name, p in module.named_parameters() if p.requires_grad]
-        if not self._names:
-            raise InvalidInput("module", "expected parameters with requires_grad, got none")
+        require(self._names, "module", "expected parameters with requires_grad, got none")
         parameters = [module.get_parameter(name) for name in self._names]
         self._shapes = [parameter.shape for parameter in parameters]
         self._dtype, self._device = parameters[0].dtype, device_of(module)
@@ -111,18 +111,21 @@ class ModuleGradients:
         before = Unchanged(self._module)
         beside = tried(lambda x: self._flat(self.start, x, answers), others)
         before.refuse_changed(mode)
-        if not np.array_equal(first[0], beside[0], equal_nan=True):
-            raise InvalidInput("module", "a record's gradient depends on the other records")
+        require(
+            np.array_equal(first[0], beside[0], equal_nan=True),
+            "module",
+            "a record's gradient depends on the other records",
+        )
         if not anywhere or self._draws(rows, answers):
             return
         turn = torch().arange(self.chunk).roll(1)
         turned = tried(lambda x: self._flat(self.start, x, answers[turn]), rows[turn])
-        if not np.array_equal(turned, first[turn.numpy()], equal_nan=True):
-            raise InvalidInput(
-                "chunk",
-                f"expected 1 for this module and batches that are drawn anew, got {self.chunk}: the last "
-                "bits of a gradient depend on the record's place",
-            )
+        require(
+            np.array_equal(turned, first[turn.numpy()], equal_nan=True),
+            "chunk",
+            f"expected 1 for this module and batches that are drawn anew, got {self.chunk}: the last "
+            "bits of a gradient depend on the record's place",
+        )
 
     def _draws(self, rows: Any, answers: Any) -> bool:
         """Whether the module draws, as dropout does: places are then random already."""
@@ -359,14 +362,16 @@ def train(
     refuse_other_ranks()
     check_ledger(ledger)
     pairs = Pairs(dataset_of(dataset), validate.integer("workers", workers, at_least=0))
-    if len(pairs) != run.n:
-        raise InvalidInput("n", f"expected {len(pairs)}, the length of the dataset, got {run.n}")
+    require(
+        len(pairs) == run.n, "n", f"expected {len(pairs)}, the length of the dataset, got {run.n}"
+    )
     name = head_name(checked_module(module), head)
     for field, file in (("checkpoint", checkpoint), ("resume", resume)):
-        if file is not None and precondition is not None:
-            raise InvalidInput(
-                field, "expected None with precondition: second moments would be released twice"
-            )
+        require(
+            file is None or precondition is None,
+            field,
+            "expected None with precondition: second moments would be released twice",
+        )
     own, fresh = (
         apart(module),
         apart(module),
@@ -413,22 +418,22 @@ def train(
 
 
 def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:
-    if not is_linear(run.loss):
-        raise InvalidInput(
-            "run", f"expected a loss of a linear model, such as Loss.softmax, got {run.loss.kind}"
-        )
+    require(
+        is_linear(run.loss),
+        "run",
+        f"expected a loss of a linear model, such as Loss.softmax, got {run.loss.kind}",
+    )
     refuse_another(loss, run.loss)
 
 
 def _refuse_without_head(run: NoisySGD, precondition: Any) -> None:
-    if is_linear(run.loss):
-        raise InvalidInput(
-            "head",
-            f"missing: {run.loss.kind} is the loss of a linear layer; name it, or state what holds of the "
-            "whole module, such as Loss.unknown()",
-        )
-    if precondition is not None:
-        raise InvalidInput("precondition", "expected None without a head")
+    require(
+        not is_linear(run.loss),
+        "head",
+        f"missing: {run.loss.kind} is the loss of a linear layer; name it, or state what holds of the "
+        "whole module, such as Loss.unknown()",
+    )
+    require(precondition is None, "precondition", "expected None without a head")
 
 
 # A trained module as a file of PyTorch that its guarantee travels in.
@@ -515,10 +520,11 @@ def _state_of(module: Any) -> dict[str, Any]:
     """Parameters and buffers by name, as a state dict has them, and what no hook has a say in."""
     state = {}
     for prefix, layer in module.named_modules(remove_duplicate=False):
-        if type(layer).get_extra_state is not torch().nn.Module.get_extra_state:
-            raise InvalidInput(
-                prefix or "module", "expected parameters and buffers alone, got a get_extra_state"
-            )
+        require(
+            type(layer).get_extra_state is torch().nn.Module.get_extra_state,
+            prefix or "module",
+            "expected parameters and buffers alone, got a get_extra_state",
+        )
         passing = layer._non_persistent_buffers_set
         for name, tensor in (*layer._parameters.items(), *layer._buffers.items()):
             if tensor is not None and name not in passing:
@@ -539,10 +545,16 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         content = _checked(path, content)["state_dict"]
     tensor = torch().Tensor
     named = isinstance(content, dict) and content and all(type(key) is str for key in content)
-    if not (named and all(isinstance(value, tensor) for value in content.values())):
-        raise InvalidInput(str(os.fspath(path)), expected)
-    if any(map(_repeats, content.values())):
-        raise InvalidInput(str(os.fspath(path)), "expected tensors whose numbers are all in it")
+    require(
+        named and all(isinstance(value, tensor) for value in content.values()),
+        str(os.fspath(path)),
+        expected,
+    )
+    require(
+        not any(map(_repeats, content.values())),
+        str(os.fspath(path)),
+        "expected tensors whose numbers are all in it",
+    )
     return dict(content)
 
 
@@ -573,6 +585,9 @@ def _checked(path: str | os.PathLike[str], content: Any) -> dict[str, Any]:
     version = content["version"]
     if type(version) is not int or version != VERSION:  # a tensor is equal to it number by number
         raise InvalidInput("version", f"expected {VERSION}, got {validate.excerpt(version)}")
-    if not (isinstance(content["state_dict"], dict) and isinstance(content["guarantee"], str)):
-        raise InvalidInput(str(os.fspath(path)), _SAVED)
+    require(
+        isinstance(content["state_dict"], dict) and isinstance(content["guarantee"], str),
+        str(os.fspath(path)),
+        _SAVED,
+    )
     return content

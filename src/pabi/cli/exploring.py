@@ -240,30 +240,29 @@ def _reproduce(
     """Whether every entry agrees, or a remark says why it does not."""
     from pabi.execute.progress import progress_bar
     from pabi.literature import papers
-    from pabi.literature.papers import running
-    from pabi.literature.papers.artefact import PrintedTable, Settings
+    from pabi.literature.papers import work
     from pabi.literature.papers.writing import write, written
 
-    store, settings = out / "kept", Settings(mnist, runs)
+    store, settings = out / "kept", papers.Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}
     parts = {name: dict(a.parts(settings)) for name, a in artefacts.items()}
-    stamps = {name: running.stamp(group.values(), theme) for name, group in parts.items()}
+    stamps = {name: work.stamp(group.values(), theme) for name, group in parts.items()}
     files = {name: store / f"{name.replace('/', '-')}.json" for name in names}
-    before = {name: {} if fresh else running.read(file) or {} for name, file in files.items()}
+    before = {name: {} if fresh else work.read(file) or {} for name, file in files.items()}
     current = {n for n in names if before[n].get("stamp") == stamps[n] and written(n, out)}
     missing = [part for name in names if name not in current for part in parts[name].values()]
-    distinct = {running.key(part): part for part in missing}
+    distinct = {work.key(part): part for part in missing}
     with progress_bar(sys.stderr.isatty(), len(distinct), label="reproducing") as advance:
-        results = running.run_parts(distinct.values(), store, jobs, fresh, advance)
+        results = work.run_parts(distinct.values(), store, jobs, fresh, advance)
     explained = True
     for name, artefact in artefacts.items():
         if name in current:
             emit(written(name, out) or "")
             explained &= before[name]["explained"]
             continue
-        result = artefact.assemble({n: results[running.key(p)] for n, p in parts[name].items()})
+        result = artefact.assemble({n: results[work.key(p)] for n, p in parts[name].items()})
         emit(write(name, artefact, result, out, theme))
-        sound = not isinstance(result, PrintedTable) or all(e.explained for e in result.entries)
-        running.write(files[name], {"stamp": stamps[name], "explained": sound})
+        sound = not isinstance(result, papers.PrintedTable) or all(e.explained for e in result.entries)
+        work.write(files[name], {"stamp": stamps[name], "explained": sound})
         explained &= sound
     return explained

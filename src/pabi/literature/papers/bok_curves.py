@@ -16,8 +16,8 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
+from pabi.literature.papers import Artefact, Entry, Part, Settings, printed
 from pabi.literature.papers import bok_runs as curves
-from pabi.literature.papers.artefact import Artefact, Entry, Part, Settings, printed
 from pabi.literature.papers.bok_runs import BOK
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact

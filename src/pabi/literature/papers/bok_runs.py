@@ -17,7 +17,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, ye_shokri
-from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings, printed
+from pabi.literature.papers import Artefact, Entry, Part, PrintedTable, Settings, printed
 from pabi.numbers.showing import as_printed, exact
 from pabi.show.themes import Curve, Figure, Panel
 from pabi.tradeoff import Gaussian

@@ -14,7 +14,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bravo, kong_ribero
-from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
+from pabi.literature.papers import Artefact, Entry, Part, PrintedTable, Settings
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import as_printed, exact, plain
 from pabi.show.themes import Curve, Figure, Panel, Surface

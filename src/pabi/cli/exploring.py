@@ -262,7 +262,9 @@ def _reproduce(
             continue
         result = artefact.assemble({n: results[work.key(p)] for n, p in parts[name].items()})
         emit(write(name, artefact, result, out, theme))
-        sound = not isinstance(result, papers.PrintedTable) or all(e.explained for e in result.entries)
+        sound = not isinstance(result, papers.PrintedTable) or all(
+            e.explained for e in result.entries
+        )
         work.write(files[name], {"stamp": stamps[name], "explained": sound})
         explained &= sound
     return explained

@@ -226,7 +226,7 @@ def report(
       pabi report people.ledger
       pabi report guarantee.json --registry entry.json --out report.md
     """
-    from pabi.show.registry import entry_text
+    from pabi.show.formats import entry_text
     from pabi.show.report import report_on
     from pabi.verification import verify
 

@@ -23,8 +23,8 @@ from pabi.cli.writing import emit, one_line, partial_files
 from pabi.numbers.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    from pabi.show.attesting import Signed
     from pabi.show.report import Source
-    from pabi.show.signatures import Signed
 
 _MOST_OF_A_KEY = 1 << 14  # bytes
 
@@ -77,7 +77,7 @@ def sign(
       pabi sign guarantee.json --name "Grace Hopper" --role officer --attest 1 --attest 2
       pabi verify guarantee.json --signer ada.key.pub
     """
-    from pabi.show.signatures import write_new_key
+    from pabi.show.attesting import write_new_key
 
     if new_key is not None:
         alone = file is None and name is None and not attest and key is None
@@ -102,7 +102,7 @@ def sign(
 
 def beside(file: str) -> str:
     """The name of the file with the statements about another."""
-    from pabi.show.signatures import SUFFIX
+    from pabi.show.attesting import SUFFIX
 
     return f"{file}{SUFFIX}"
 
@@ -111,7 +111,7 @@ def _signed(
     file: str, name: str, role: str, *, attest: list[str], key: str | None, seconds: str | None
 ) -> tuple[Signed, ...]:
     """Adds a statement to those beside the file, and returns them all."""
-    from pabi.show import signatures
+    from pabi.show import attesting as signatures
 
     private = None
     if key is not None:
@@ -172,8 +172,8 @@ def statements_beside(file: str, raw: bytes) -> tuple[Signed, ...]:
 
 def source_of(file: str, raw: bytes) -> Source:
     """A file with these bytes, and the statements beside it. Raises InvalidInput for what are none."""
+    from pabi.show.attesting import MOST, read_signatures
     from pabi.show.report import Source
-    from pabi.show.signatures import MOST, read_signatures
 
     where = beside(file)
     if file == "-" or not os.path.lexists(where):
@@ -187,7 +187,7 @@ def source_of(file: str, raw: bytes) -> Source:
 
 def by_signer(file: str, raw: bytes, signer: str) -> tuple[Signed, ...]:
     """The valid statements about a file that were signed with a public key, given as digits or as a file."""
-    from pabi.show.signatures import read_public
+    from pabi.show.attesting import read_public
 
     # Digits are a key whatever lies here under their name: a folder may be somebody else's.
     try:

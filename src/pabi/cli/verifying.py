@@ -30,7 +30,7 @@ from pabi.numbers.errors import require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
-    from pabi.show.signatures import Signed
+    from pabi.show.attesting import Signed
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
     from pabi.verification.bounds import JointBound

@@ -15,6 +15,8 @@ from pabi.learn.plans import not_covered
 from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.showing import exact, shown, shown_down
+from pabi.show.attesting import ROLES, Attestable, Attests, Signed, digest, folded, hidden, points
+from pabi.show.attesting import attesting as attesting
 from pabi.show.formats import (
     BANDS_FROM,
     Block,
@@ -36,9 +38,6 @@ from pabi.show.formats import (
     as_model_card,
     as_page,
 )
-from pabi.show.sentences import Attestable, Attests, folded, hidden, points
-from pabi.show.sentences import attesting as attesting
-from pabi.show.signatures import ROLES, Signed, digest
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.certificate import (
     SHA256,

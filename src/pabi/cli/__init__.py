@@ -19,6 +19,7 @@ import typer
 from pabi.cli.exploring import audit, explore, reproduce
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger, report
+from pabi.cli.predicting import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     TargetAdvantage,
@@ -34,9 +35,8 @@ from pabi.cli.reading import (
     read_epsilon,
     required,
 )
-from pabi.cli.signing import sign
-from pabi.cli.training import plan, predict, schema, train
-from pabi.cli.verifying import verify
+from pabi.cli.training import plan, schema, train
+from pabi.cli.verifying import sign, verify
 from pabi.cli.writing import (
     basis,
     complain,
@@ -184,7 +184,7 @@ def account(
         lines = [f"gate         {verdict}"] if gate else []
         compared = _compared(best, cost, at, reads_delta=delta is None)
         lines += [headline, *origin(best), f"composition  {compared}"]
-        emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
+        emit("\n".join(lines + basis(best)))
     if not passed:
         raise typer.Exit(1)
 
@@ -251,7 +251,7 @@ def explain(
         line[: line.startswith(" ") * 2] + one_line(line)
         for line in explanation.closing("epsilon ")
     )
-    emit("\n".join([*aligned(rows), *closing, "", *basis(best.adjacency, best.assumptions)]))
+    emit("\n".join([*aligned(rows), *closing, "", *basis(best)]))
 
 
 @app.command()
@@ -319,7 +319,7 @@ def calibrate(
     reached = f"{target.name} {shown(cost)}{target.place}"
     lines = [
         f"{parameter} calibrated: {reached} (target {target.most!r}), {best.method}",
-        *basis(best.adjacency, best.assumptions),
+        *basis(best),
     ]
     emit(run_file(table, lines))
 

@@ -21,7 +21,6 @@ from pabi.cli.reading import (
     read_whole,
     required,
 )
-from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
 from pabi.cli.training import DECLARED
 from pabi.cli.writing import (
@@ -46,6 +45,8 @@ from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
+    from pabi.cli.schema_file import Origin
+    from pabi.describe.runs import NoisySGD
     from pabi.execute.state_files import StateFile
     from pabi.execute.states import SecretState
     from pabi.tradeoff.guarantee import Guarantee
@@ -131,17 +132,22 @@ def plan_request(
         anew = retrained_for(held, count, *target)
         emit("\n".join([f"going on     {no}", *staying(anew)]))
         return
-    proven, at = plan.guarantee, target[1]
-    cost = proven.epsilon(at)
+    _show_plan(plan.guarantee, held.run, target[1], plan.epochs, count, as_json=as_json)
+
+
+def _show_plan(
+    proven: Guarantee, run: NoisySGD, delta: float, epochs: int, records: int, *, as_json: bool
+) -> None:
+    cost = proven.epsilon(delta)
     if as_json:
-        emit_json(reading(proven, cost, at, epochs=plan.epochs, records=count))
+        emit_json(reading(proven, cost, delta, epochs=epochs, records=records))
         return
     lines = [
-        f"epochs       {plan.epochs} after the request, to forget {count} of {held.run.n} {held.run.unit}s"
+        f"epochs       {epochs} after the request, to forget {records} of {run.n} {run.unit}s",
+        f"epsilon      {shown(cost)} at delta {delta!r}",
+        *staying(proven),
     ]
-    lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
-    lines += staying(proven)
-    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+    emit("\n".join(lines + origin(proven) + basis(proven)))
 
 
 def staying(proven: Guarantee) -> list[str]:
@@ -192,7 +198,7 @@ def meet_request(
         f"model        {one_line(files.model)}",
         *staying(proven),
     ]
-    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+    emit("\n".join(lines + origin(proven) + basis(proven)))
 
 
 def _promised(fitted: Any, retrained: bool) -> Guarantee:
@@ -275,6 +281,8 @@ def _as_train_does(fitted: Any) -> None:
 
 
 def _origin(state: StateFile, held: SecretState) -> Origin:
+    from pabi.cli.schema_file import Origin
+
     return Origin.read(str(state.path), held.facts["note"])
 
 
@@ -411,6 +419,8 @@ def forget(
         _refuse("--epochs", epochs, "a state is made to forget at a target epsilon")
         _refuse("--records", records, "--rows says which records are forgotten")
         _refuse("--users", rows and users, "--rows says which records are forgotten")
+        from pabi.cli.schema_file import state_file
+
         state, which = state_file(file, key_file), RowsToForget(rows, users)
         if plan:
             _refuse("--ledger", ledger, "a plan spends nothing")
@@ -478,15 +488,4 @@ def _plan_of_run(
         else read_whole("--epochs", epochs, 0)
     )
     guarantee = run.unlearning(at, epochs=later, records=count)
-    cost = guarantee.epsilon(at)
-    if as_json:
-        emit_json(reading(guarantee, cost, at, epochs=later, records=count))
-        return
-    lines = [
-        f"epochs       {later} after the request, to forget {count} of {run.n} {run.unit}s",
-        f"epsilon      {shown(cost)} at delta {at!r}",
-        *staying(guarantee),
-        *origin(guarantee),
-        *basis(guarantee.adjacency, guarantee.assumptions),
-    ]
-    emit("\n".join(lines))
+    _show_plan(guarantee, run, at, later, count, as_json=as_json)

@@ -26,7 +26,7 @@ from pabi.cli.reading import (
     verdict_on_text,
     within_seconds,
 )
-from pabi.cli.signing import source_of
+from pabi.cli.verifying import source_of
 from pabi.cli.writing import emit, emit_json, one_line, partial_files
 from pabi.numbers.errors import BudgetExceeded, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down

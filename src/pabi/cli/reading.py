@@ -204,6 +204,36 @@ OneRowEach = Annotated[
 ]
 Epochs = Annotated[str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
 
+Data = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
+        "files, folders of them, patterns in quotes; .npy files and Zarr arrays, of columns x0, x1, …; - is "
+        "a CSV on standard input.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="What the text of a CSV is in, such as latin-1 or cp1252; UTF-8 if it is left out.",
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="In place of tables: the answer to it is one."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URI",
+        help="What is asked: postgresql://…, its password in PGPASSWORD, or a file of DuckDB or SQLite.",
+    ),
+]
+
 T = TypeVar("T")
 
 SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those of `pabi.verify`

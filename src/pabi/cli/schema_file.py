@@ -1,7 +1,8 @@
-"""The schema file of `pabi train`, and tables as it encodes them, read some rows at a time."""
+"""The schema file of `pabi train`, tables as it encodes them, and what a secret state notes of both."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import column_at, stamps
 from pabi.execute.sources import Parts
+from pabi.execute.state_files import StateFile
 from pabi.learn.columns import (
     MISSING,
     dated,
@@ -337,3 +339,51 @@ def _shared(cells: NDArray[Any]) -> NDArray[Any]:
     shared = np.empty(len(cells), dtype=object)
     shared[:] = [texts.setdefault(c, c) if type(c) is str else c for c in cells.tolist()]
     return shared
+
+
+# What a secret state notes of the command that made it; `pabi forget` makes the estimator from it.
+
+
+_DIGITS = re.compile(r"\s*([0-9a-fA-F]{64})\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """A training by `pabi train`: the text of the schema, the model, the target, further arguments, and the
+    column of users, if there is one."""
+
+    schema: str
+    model: str
+    target: str
+    arguments: dict[str, Any]
+    groups: str | None = None
+
+    def written(self) -> str:
+        """As the note of a state."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def read(cls, file: str, note: str) -> Origin:
+        """What `written` wrote. Raises InvalidInput naming the file of the state."""
+        try:
+            return cls(**json.loads(note))
+        except (ValueError, TypeError):
+            raise InvalidInput(
+                file,
+                "expected a state that pabi train kept: one of a program is for that program",
+            ) from None
+
+    @property
+    def declared(self) -> Schema:
+        """What the schema declares."""
+        return schema_of("the schema", self.schema, self.model)
+
+
+def state_file(file: str, key_file: str) -> StateFile:
+    """The state in a file, with the key in another. Raises InvalidInput."""
+    digits = _DIGITS.fullmatch(read_text(key_file, "a key file", most=4096))
+    if digits is None:
+        raise InvalidInput(
+            "--key-file", "expected 64 hexadecimal digits, as of openssl rand -hex 32"
+        )
+    return StateFile(file, bytes.fromhex(digits[1]))

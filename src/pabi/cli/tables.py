@@ -13,9 +13,18 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pabi.cli.queries import ROWS, UNREAD
 from pabi.cli.reading import file_name
-from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of, rows_of
+from pabi.cli.table_files import (
+    ARRAY,
+    ARROW,
+    CSV,
+    ROWS,
+    STANDARD_INPUT,
+    UNREAD,
+    encoding_of,
+    ending_of,
+    rows_of,
+)
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput, extra, require, warn_once
 from pabi.numbers.showing import suggestion

@@ -197,10 +197,10 @@ def _json_ready(value: Any) -> Any:
     return [_json_ready(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
+def basis(guarantee: Guarantee) -> list[str]:
     """Lines of what a reading means nothing without: adjacency and assumptions."""
-    sentences = [f"  - {one_line(sentence)}" for sentence in assumptions]
-    return [f"adjacency    {adjacency}", "assumptions", *(sentences or ["  (none)"])]
+    sentences = [f"  - {one_line(sentence)}" for sentence in guarantee.assumptions]
+    return [f"adjacency    {guarantee.adjacency}", "assumptions", *(sentences or ["  (none)"])]
 
 
 def origin(guarantee: Guarantee) -> list[str]:

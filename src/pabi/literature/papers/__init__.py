@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pabi.literature.papers.work import Part
+from pabi.literature.papers.work import Part as Part
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import suggestion
 from pabi.show.themes import Figure

@@ -21,7 +21,7 @@ from pabi.audits.probes import CanaryData, canary_pair, coefficients, many_canar
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, ticking, waiting
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown, shown_down
@@ -343,8 +343,11 @@ def audit(
     total = validate.integer("trainings", trainings, at_least=FEWEST)
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
-    if train is not None and not callable(train):
-        raise InvalidInput("train", f"expected a callable, got a {type(train).__name__}")
+    require(
+        train is None or callable(train),
+        "train",
+        f"expected a callable, got a {type(train).__name__}",
+    )
     guarantee, generator = run.guarantee(at), np.random.default_rng(random_state)
     if train is None:
         return _of_run(run, guarantee, total // 2, (at, sure), generator, progress)
@@ -470,8 +473,11 @@ def audit_outputs(
     begin = time.perf_counter()
     promised = promise.guarantee(at) if isinstance(promise, NoisySGD) else promise
     tables = [_table(name, value) for name, value in (("null", null), ("other", other))]
-    if tables[0].shape != tables[1].shape:
-        raise InvalidInput("other", f"expected the shape of null, {tables[0].shape}")
+    require(
+        tables[0].shape == tables[1].shape,
+        "other",
+        f"expected the shape of null, {tables[0].shape}",
+    )
     count = len(tables[0])
     points = _split(tables[0], tables[1], promised, (at, max(at, laws.resolved(count))), sure)
     seconds = time.perf_counter() - begin
@@ -552,8 +558,11 @@ def _outputs(
         models.append(coefficients(model))
         alone = alone and not np.any(getattr(model, "intercept_", 0.0))
         advance()
-    if len({len(model) for model in models}) > 1:
-        raise InvalidInput("train", "expected as many coefficients of every model")
+    require(
+        len({len(model) for model in models}) <= 1,
+        "train",
+        "expected as many coefficients of every model",
+    )
     return np.stack(models), alone
 
 
@@ -589,8 +598,9 @@ def _table(field: str, value: ArrayLike) -> Array:
     except (TypeError, ValueError):
         raise InvalidInput(field, expected) from None
     table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or 2 * len(table) < FEWEST or not np.isfinite(table).all():
-        raise InvalidInput(field, expected)
+    require(
+        table.ndim == 2 and 2 * len(table) >= FEWEST and np.isfinite(table).all(), field, expected
+    )
     return table
 
 
@@ -700,8 +710,7 @@ def one_run(
     included = np.random.default_rng(random_state).random(m) < 0.5
     data = many_canaries(run, included)
     scores = coefficients(train(data.X, data.y))
-    if len(scores) != m:
-        raise InvalidInput("train", f"expected {m} coefficients, got {len(scores)}")
+    require(len(scores) == m, "train", f"expected {m} coefficients, got {len(scores)}")
     ranked = included[np.argsort(scores, kind="stable")]
     error = (1.0 - sure) / len(_SHARES)
     best = (-1.0, 0, 0)

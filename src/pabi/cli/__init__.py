@@ -158,8 +158,11 @@ def account(
       pabi account run.toml --delta 1e-5 --json > guarantee.json
     """
     at, limit = read_delta(delta), read_epsilon(epsilon)
-    if at is None and limit is None:
-        raise InvalidInput("--delta", "missing: expected --delta, --epsilon, or both for a gate")
+    require(
+        at is not None or limit is not None,
+        "--delta",
+        "missing: expected --delta, --epsilon, or both for a gate",
+    )
     description = describe(file)
     if at is None:
         assert limit is not None

@@ -34,7 +34,6 @@ from pabi.cli.writing import (
     write_model,
 )
 from pabi.numbers.errors import (
-    InvalidInput,
     NotApplicable,
     TargetUnreachable,
     extra,
@@ -477,8 +476,11 @@ def _plan_of_run(
 ) -> None:
     """Says what a run of a file promises of forgetting, or how many epochs a target takes."""
     at, target = required("--delta", read_delta(delta)), read_epsilon(epsilon)
-    if (epochs is None) == (target is None):
-        raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
+    require(
+        (epochs is None) != (target is None),
+        "--epochs",
+        "expected exactly one of --epochs and --epsilon",
+    )
     count = read_whole("--records", records, 1)
     run = noisy_sgd(file, "made to forget")
     must_be(target is None or target != 0.0, "--epsilon", "a number > 0", epsilon)

@@ -15,7 +15,7 @@ from pabi.cli.reading import Data, Database, Encoding, Query
 from pabi.cli.table_files import STANDARD_INPUT, tables
 from pabi.cli.tables import frames, whole_frames
 from pabi.cli.writing import emit, one_line, partial_files
-from pabi.numbers.errors import InvalidInput, extra, require
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 
 # Models in files.
 
@@ -122,10 +122,11 @@ def _parts_model(file: str, model: Any) -> LoadedModel:
 
     steps = [step for _, step in model.steps] if type(model) is Pipeline else []
     alike = len(steps) > 1 and _name(steps[-1]) in _ESTIMATORS
-    if not alike or type(getattr(steps[-1], "guarantee_", None)) is not Guarantee:
-        raise InvalidInput(
-            file, f"{_EXPECTED}: steps that prepare a table, and a fitted model after them"
-        )
+    require(
+        alike and type(getattr(steps[-1], "guarantee_", None)) is Guarantee,
+        file,
+        f"{_EXPECTED}: steps that prepare a table, and a fitted model after them",
+    )
     if len(steps) == 2 and type(steps[0]) is SchemaEncoder:
         return LoadedModel(tuple(steps[0].columns), steps[0], steps[1])
     return LoadedModel(_named_columns(file, steps[0]), None, model)
@@ -231,10 +232,13 @@ def predict(
         if loaded.encoder is None:
             raise InvalidInput("--schema", "expected none: this model was trained without a schema")
         refuse_another_schema(schema, loaded.encoder)
-    if out != STANDARD_INPUT and not out.lower().endswith(".csv"):
-        raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
-    if identity in loaded.columns:
-        raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
+    must_be(
+        out == STANDARD_INPUT or out.lower().endswith(".csv"),
+        "--out",
+        "a file named .csv, or -",
+        out,
+    )
+    must_be(identity not in loaded.columns, "--id", "a column that is no feature", identity)
     files = tables(data or [], encoding, query=query, database=database)
     blocks = _rows(loaded, files, proba, threshold, [] if identity is None else [identity])
     if out == STANDARD_INPUT:

@@ -352,8 +352,12 @@ def read_positive(name: str, text: str | None) -> float | None:
 
 def read_whole(name: str, text: str, at_least: int) -> int:
     """The option `name` as an integer of at least so much. Raises InvalidInput."""
-    if not text.isascii() or not text.isdigit() or int(text) < at_least:
-        raise InvalidInput(name, f"expected an integer ≥ {at_least}, got {text!r}")
+    must_be(
+        text.isascii() and text.isdigit() and int(text) >= at_least,
+        name,
+        f"an integer ≥ {at_least}",
+        text,
+    )
     return int(text)
 
 

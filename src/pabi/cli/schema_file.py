@@ -199,11 +199,11 @@ def _target(
         return None, None
     if classifies:
         return read_levels("target.levels", table["levels"], 2, any_case=any_case), None
-    if "range" not in table:
-        raise InvalidInput(
-            "target.range",
-            f'missing: --model {model} needs the public range of the target, or "private"',
-        )
+    require(
+        "range" in table,
+        "target.range",
+        f'missing: --model {model} needs the public range of the target, or "private"',
+    )
     if table["range"] == "private":
         return None, "private"
     low, high = read_range("target.range", table["range"])
@@ -219,23 +219,28 @@ def _labels(
     labels = [folded(text, any_case) for text in texts_of(name, cells)]
     seen = set(labels)
     if levels is None:
-        if any(label.lower() in MISSING for label in seen):
-            raise InvalidInput(name, "expected a label in every row of the target, some lack it")
+        require(
+            not any(label.lower() in MISSING for label in seen),
+            name,
+            "expected a label in every row of the target, some lack it",
+        )
         require(len(seen) >= 2, name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
         return np.array(labels).astype(np.int64) if whole else np.array(labels)
     declared = {folded(text_of(level), any_case): level for level in levels}
-    if not seen <= set(declared):
-        raise InvalidInput(
-            name, "the target holds a label, or a missing one, that target.levels does not declare"
-        )
+    require(
+        seen <= set(declared),
+        name,
+        "the target holds a label, or a missing one, that target.levels does not declare",
+    )
     return np.array([declared[label] for label in labels])
 
 
 def _amounts(name: str, cells: NDArray[Any], comma: bool) -> Array:
     amounts = numbers(name, cells, comma=comma)
-    if not np.all(np.isfinite(amounts)):
-        raise InvalidInput(name, "expected a finite number in every row of the target")
+    require(
+        np.all(np.isfinite(amounts)), name, "expected a finite number in every row of the target"
+    )
     return amounts
 
 
@@ -289,8 +294,11 @@ def large_encoded(
     Beside the encoded table it returns a function from the name of a column, or of an array in a file, to its
     cells as they were read. What is outside of the schema is said once.
     """
-    if STANDARD_INPUT in files:
-        raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
+    require(
+        STANDARD_INPUT not in files,
+        "standard input",
+        "is read once, and --scratch takes passes: give files",
+    )
     names = list(encoder.columns)
     encoder.set_params(sparse_output=False).fit(next(frames(files, names)))
     passes: list[None] = []

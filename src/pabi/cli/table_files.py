@@ -53,12 +53,12 @@ def _named(file: str, encoding: str) -> str:
     except LookupError:
         codec = encoding
     # In others, one record's bytes could take those of the next with them.
-    if not re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", codec):
-        raise InvalidInput(
-            "--encoding",
-            f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
-            "table, as iconv does",
-        )
+    require(
+        re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", codec),
+        "--encoding",
+        f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
+        "table, as iconv does",
+    )
     name = NamedTable(file)
     name.encoding = "utf-8-sig" if codec == "utf-8" else codec
     return name
@@ -72,8 +72,11 @@ def table_files(names: Sequence[str], encoding: str | None = None) -> list[str]:
     files = [file for name in names for file in _files_of(name)]
     if encoding is not None:
         files = [_named(file, encoding) for file in files]
-    if STANDARD_INPUT in files and len(files) > 1:
-        raise InvalidInput(STANDARD_INPUT, "expected standard input alone, or files")
+    require(
+        STANDARD_INPUT not in files or len(files) <= 1,
+        STANDARD_INPUT,
+        "expected standard input alone, or files",
+    )
     if files != [STANDARD_INPUT]:
         _refuse_twice(files)
     return files
@@ -149,8 +152,11 @@ def _refuse_twice(files: list[str]) -> None:
     for file in files:
         about = os.stat(file)
         stem = os.path.abspath(file).removesuffix(ending_of(file))
-        if seen & {(about.st_dev, about.st_ino), stem}:
-            raise InvalidInput(file, f"expected every table once, got it a second time: {_TWICE}")
+        require(
+            not seen & {(about.st_dev, about.st_ino), stem},
+            file,
+            f"expected every table once, got it a second time: {_TWICE}",
+        )
         seen |= {(about.st_dev, about.st_ino), stem}
     _refuse_copies(files)
 

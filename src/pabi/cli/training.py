@@ -184,23 +184,29 @@ def train(
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
-    if keep_state is not None and scratch is not None:
-        raise InvalidInput(
-            "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
-        )
+    require(
+        keep_state is None or scratch is None,
+        "--scratch",
+        "expected none with --keep-state: forgetting takes a table in memory",
+    )
     for option, value in (("--encoding", encoding), ("--query", query)):
-        if keep_state is not None and value is not None:
-            raise InvalidInput(
-                option, "expected none with --keep-state: forgetting takes files in UTF-8"
-            )
-    if keep_state is not None and goal.epsilon is None:
-        raise InvalidInput("--keep-state", f"expected --epsilon with it, got --{goal.name}")
+        require(
+            keep_state is None or value is None,
+            option,
+            "expected none with --keep-state: forgetting takes files in UTF-8",
+        )
+    require(
+        keep_state is None or goal.epsilon is not None,
+        "--keep-state",
+        f"expected --epsilon with it, got --{goal.name}",
+    )
     keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
-    if grouped and one_row_each:
-        raise InvalidInput(
-            "--one-row-each", "expected none with --groups, which says whose a row is"
-        )
+    require(
+        not (grouped and one_row_each),
+        "--one-row-each",
+        "expected none with --groups, which says whose a row is",
+    )
     extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
@@ -315,10 +321,11 @@ def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFil
         return None
     if key_file is None:
         raise InvalidInput("--key-file", "missing: a secret state is encrypted")
-    if schema.levels is None and schema.range is None:
-        raise InvalidInput(
-            "target.levels", "missing in the schema: --keep-state takes labels that are declared"
-        )
+    require(
+        schema.levels is not None or schema.range is not None,
+        "target.levels",
+        "missing in the schema: --keep-state takes labels that are declared",
+    )
     from pabi.cli.schema_file import state_file
 
     return state_file(file, key_file)
@@ -337,10 +344,11 @@ def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schem
 
     must_be(model in MODELS, "--model", f"one of {', '.join(MODELS)}", model)
     schema = schema_of(file, text, model)
-    if target is not None and target in schema.columns:
-        raise InvalidInput(
-            "--target", f"expected a column that is not a feature, got [columns.{target}]"
-        )
+    require(
+        target is None or target not in schema.columns,
+        "--target",
+        f"expected a column that is not a feature, got [columns.{target}]",
+    )
     return schema
 
 
@@ -351,8 +359,9 @@ def _columns_beside(
     if groups is None:
         require(users is None, "--groups", "missing: --users counts the users of that column")
         return []
-    if groups in schema.columns or groups == target:
-        raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
+    must_be(
+        groups not in schema.columns and groups != target, "--groups", "a column of its own", groups
+    )
     return [groups]
 
 
@@ -410,8 +419,11 @@ def _read_in_passes(
     """The table, to be read in passes; users alone are in memory."""
     from pabi.cli.schema_file import ids_of, large_encoded
 
-    if schema.range is None and schema.levels is None:
-        raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
+    require(
+        schema.range is not None or schema.levels is not None,
+        "target.levels",
+        "missing: --scratch needs the levels of the target",
+    )
     table, column = large_encoded(files, encoder, scratch)
     targets = column(target).mapped(lambda cells: schema.targets(target, cells))
     users = next((ids_of(column(name).together()) for name in groups), None)
@@ -481,8 +493,11 @@ def plan(
         epsilon=_argument(goal),
         delta=at,
     )
-    if declared.range is None and declared.levels is None:
-        raise InvalidInput(schema, "target: expected levels: without data nothing else says them")
+    require(
+        declared.range is not None or declared.levels is not None,
+        schema,
+        "target: expected levels: without data nothing else says them",
+    )
     planned = estimator.plan(size, len(declared.encoder.get_feature_names_out()))
     if out is not None:
         comments = f"planned for {goal.name} {goal.most!r}{goal.place}, {size} {planned.size.unit}s"
@@ -559,15 +574,21 @@ def schema(
 
 def _names(files: list[str], columns: str | None, encoding: str | None) -> list[str]:
     """The names of columns, each once and none empty."""
-    if bool(files) == (columns is not None):
-        raise InvalidInput("--columns", "expected the names of columns, or a table: one of them")
+    require(
+        bool(files) != (columns is not None),
+        "--columns",
+        "expected the names of columns, or a table: one of them",
+    )
     if columns is not None:
         return _distinct("--columns", [name.strip() for name in columns.split(",")])
     first, *others = table_files(files, encoding)
     names = _distinct(first, names_of(first))
     for other in others:
-        if set(_distinct(other, names_of(other))) != set(names):
-            raise InvalidInput(other, f"expected the columns of {first!r}, got others")
+        require(
+            set(_distinct(other, names_of(other))) == set(names),
+            other,
+            f"expected the columns of {first!r}, got others",
+        )
     return names
 
 
@@ -575,8 +596,11 @@ def _distinct(source: str, names: list[str]) -> list[str]:
     """Those that are not empty. Raises InvalidInput, without any name, for none at all and for one twice."""
     present = [name for name in names if name]
     require(present, source, "expected the names of columns, got none")
-    if len(set(present)) < len(present):
-        raise InvalidInput(source, "expected columns of different names, got one name twice")
+    require(
+        len(set(present)) == len(present),
+        source,
+        "expected columns of different names, got one name twice",
+    )
     return present
 
 

@@ -31,7 +31,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, partial_files, shape
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -499,11 +499,11 @@ def _signed(
     statement = attesting.stated(raw, name, role, _attested(file, raw, role, attest, seconds))
     before = source_of(file, raw).signed
     for one in before:
-        if one.trouble is not None:
-            raise InvalidInput(
-                beside(file),
-                f"holds a statement that is not valid ({one.trouble}): expected this file to be moved away",
-            )
+        require(
+            one.trouble is None,
+            beside(file),
+            f"holds a statement that is not valid ({one.trouble}): expected this file to be moved away",
+        )
     new = attesting.Signed(statement) if private is None else attesting.sign(statement, private)
     every = (*before, new)
     with partial_files((beside(file),), True, unlike=(file,)) as (part,):
@@ -537,7 +537,7 @@ def _attested(
 
 def _number(text: str, most: int) -> int:
     whole = text.isascii() and text.isdigit() and 1 <= int(text) <= most
-    require(whole, "--attest", f"expected all, or numbers from 1 to {most}, got {text!r}")
+    must_be(whole, "--attest", f"all, or numbers from 1 to {most}", text)
     return int(text) - 1
 
 

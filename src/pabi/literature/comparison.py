@@ -399,8 +399,12 @@ def _others(also: Any, names: Collection[str], run: Description, delta: float) -
     """A row for everything that was handed over. Raises InvalidInput."""
     validate.instance("also", also, Mapping, "a mapping from names,")
     for name in also:
-        if not isinstance(name, str) or not name.strip() or name in names:
-            raise InvalidInput("also", f"expected names that no bound has, got {name!r}")
+        must_be(
+            isinstance(name, str) and name.strip() and name not in names,
+            "also",
+            "names that no bound has",
+            name,
+        )
     return [_row_beside(name, bound, run, delta) for name, bound in also.items()]
 
 

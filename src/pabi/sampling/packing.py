@@ -176,8 +176,9 @@ class PackingLoss:
         ----------
         docs, "Private optimisation".
         """
-        if self.dimension != 2:
-            raise InvalidInput("centres", f"expected points in the plane, got {self.dimension}-d")
+        require(
+            self.dimension == 2, "centres", f"expected points in the plane, got {self.dimension}-d"
+        )
         kappa = validate.number("inverse_temperature", inverse_temperature, above=0.0)
         assert self.well_radius is not None
         angle = (np.arange(4000) + 0.5) / 4000 * 2.0 * math.pi
@@ -241,8 +242,11 @@ def packing_loss(
     optimisation".
     """
     data = _matrix("bits", bits)
-    if (centres is None) == (dimension is None):
-        raise InvalidInput("centres", "expected exactly one of centres and dimension")
+    require(
+        (centres is None) != (dimension is None),
+        "centres",
+        "expected exactly one of centres and dimension",
+    )
     if centres is None:
         assert dimension is not None
         centres = packing_centres(data.shape[1], dimension)
@@ -316,8 +320,11 @@ def _matrix(field: str, value: Any) -> Array:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(field, "expected a two-dimensional array of numbers") from None
-    if array.ndim != 2 or array.size == 0:
-        raise InvalidInput(field, f"expected a two-dimensional array, got shape {array.shape}")
+    require(
+        array.ndim == 2 and array.size != 0,
+        field,
+        f"expected a two-dimensional array, got shape {array.shape}",
+    )
     require(np.isfinite(array).all(), field, "expected finite numbers")
     return array
 

@@ -19,7 +19,7 @@ from typing import Any, assert_never
 from pabi.describe.accounted import RETRAINED
 from pabi.learn.plans import not_covered
 from pabi.numbers import showing
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.showing import exact, one_line, shown
 from pabi.show.pictures import inline_picture, variables
 from pabi.tradeoff.certificate import (
@@ -629,15 +629,20 @@ def registry_entry(guarantee: Guarantee, delta: float, verdict: Verdict) -> dict
     guarantees of forgetting, which are no differential privacy of a deployment, for those of tests, and where
     ε is infinite.
     """
-    if guarantee.adjacency == RETRAINED:
-        raise InvalidInput(
-            "guarantee", "expected one of a release for the registry, got one of forgetting"
-        )
-    if TESTING in guarantee.assumptions:
-        raise InvalidInput("guarantee", f"expected one that protects somebody, got: {TESTING}")
+    require(
+        guarantee.adjacency != RETRAINED,
+        "guarantee",
+        "expected one of a release for the registry, got one of forgetting",
+    )
+    require(
+        TESTING not in guarantee.assumptions,
+        "guarantee",
+        f"expected one that protects somebody, got: {TESTING}",
+    )
     epsilon = guarantee.epsilon(delta)
-    if math.isinf(epsilon):
-        raise InvalidInput("guarantee", f"expected a finite epsilon at delta = {exact(delta)}")
+    require(
+        not math.isinf(epsilon), "guarantee", f"expected a finite epsilon at delta = {exact(delta)}"
+    )
     deployment: dict[str, Any] = {
         "dp_variant": {
             "variant_name": "Approximate DP",

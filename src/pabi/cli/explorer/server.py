@@ -34,7 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pabi.cli.explorer.workers import Workers
-from pabi.numbers.errors import InvalidInput, must_be
+from pabi.numbers.errors import InvalidInput, must_be, require
 
 # Where the explorer is to be found: a socket of this machine, and an address that has the token.
 #
@@ -95,13 +95,15 @@ def query_of(link: str) -> str:
     pairs = parse_qsl(after if mark else before, keep_blank_values=True)
     must_be(pairs or mark, "--open", "a link to the page, or what follows its ?", link)
     for name, _ in pairs:
-        if name not in names():
-            raise InvalidInput("--open", f"{name!r} is not on the page; expected such as epochs=50")
-    query = urlencode(pairs)
-    if len(query) > LONGEST:
-        raise InvalidInput(
-            "--open", f"expected at most {LONGEST} characters; open a run file instead"
+        require(
+            name in names(), "--open", f"{name!r} is not on the page; expected such as epochs=50"
         )
+    query = urlencode(pairs)
+    require(
+        len(query) <= LONGEST,
+        "--open",
+        f"expected at most {LONGEST} characters; open a run file instead",
+    )
     return query
 
 

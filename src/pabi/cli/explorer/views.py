@@ -91,10 +91,11 @@ def _of_the_file(text: str, verdict: Verdict) -> set[str]:
 
 def checked(text: str) -> tuple[Guarantee | None, Verdict]:
     """The guarantee in a file, None where its proof is refused; and the verdict. Raises InvalidInput."""
-    if text.lstrip()[:1] != "{":
-        raise InvalidInput(
-            "file", "expected a guarantee or certificate (JSON); run files are opened under Run"
-        )
+    require(
+        text.lstrip()[:1] == "{",
+        "file",
+        "expected a guarantee or certificate (JSON); run files are opened under Run",
+    )
     try:
         verdict = verify(text)
     except InvalidInput as bad:

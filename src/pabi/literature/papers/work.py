@@ -21,7 +21,7 @@ import numpy as np
 import pabi
 from pabi.describe.files import from_dict
 from pabi.describe.runs import NoisySGD
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, require
 
 CLASSES = 10
 
@@ -121,8 +121,11 @@ def read_digits(file: str | None) -> Digits:
     InvalidInput naming `mnist` where neither can be had.
     """
     images, labels = _from_openml() if file is None else _from_file(file)
-    if images.shape != (70_000, 784) or labels.shape != (70_000,):
-        raise InvalidInput("mnist", f"expected 70 000 images of 784 pixels, got {images.shape}")
+    require(
+        images.shape == (70_000, 784) and labels.shape == (70_000,),
+        "mnist",
+        f"expected 70 000 images of 784 pixels, got {images.shape}",
+    )
     X = np.asarray(images, dtype=np.float32) / np.float32(255.0)
     y = np.asarray(labels).astype(np.intp)
     return Digits(X=X[:TRAINING], y=y[:TRAINING], X_test=X[TRAINING:], y_test=y[TRAINING:])

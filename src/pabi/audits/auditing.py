@@ -24,7 +24,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, ticking, waiting
 from pabi.numbers.rounding import Array
-from pabi.numbers.showing import exact, shown, shown_down
+from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.tradeoff.guarantee import Guarantee
 
 # What an audit showed.
@@ -253,11 +253,6 @@ class Audit:
         promised = [shown(self.guarantee.epsilon(d), 4) for d in self.deltas]
         mu = self.guarantee.mu
         rows.append(["guarantee", *promised, "-" if mu is None else shown(mu, 4)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
         return "\n".join(
             [
                 f"audit          {'REFUTED' if self.refuted else 'not refuted'}",
@@ -265,7 +260,7 @@ class Audit:
                 f"instance       {self.instance}",
                 f"trainings      {self.trainings}, confidence {exact(self.confidence)}",
                 f"adjacency      {self.guarantee.adjacency}",
-                *table,
+                *aligned(rows),
             ]
         )
 

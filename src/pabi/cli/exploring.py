@@ -63,21 +63,19 @@ def audit(
     Example:
       pabi audit run.toml --delta 1e-5 --trainings 1000000
     """
+    from pabi.audits.auditing import Audit
     from pabi.audits.auditing import audit as audited
-    from pabi.audits.conformity import reach
+    from pabi.audits.conformity import Reach, reach
 
     count = read_whole("--trainings", trainings, _FEWEST)
+    result: Audit | Reach
     if only_reach:
-        within_reach = reach(noisy_sgd(file, "audited"), trainings=count)
-        emit_json(within_reach.to_dict()) if as_json else emit(str(within_reach))
-        return
-    at = required("--delta", read_delta(delta))
-    result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
-    if as_json:
-        emit_json(result.to_dict())
+        result = reach(noisy_sgd(file, "audited"), trainings=count)
     else:
-        emit(str(result))
-    if result.refuted:
+        at = required("--delta", read_delta(delta))
+        result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
+    emit_json(result.to_dict()) if as_json else emit(str(result))
+    if isinstance(result, Audit) and result.refuted:
         raise typer.Exit(1)
 
 
@@ -112,7 +110,12 @@ def explore(
       pabi explore --open "epochs=20&noise=0.02"
       pabi explore --no-browser --port 8765
     """
-    start = _start(file)
+    start: dict[str, Any] = {}  # what the page opens with
+    if file is not None:
+        start = {
+            "name": Path(file).name,
+            "text": read_text(file, "a run file (TOML)", kinds=(RUN,)),
+        }
     require(file is None or link is None, "--open", "expected a link or a run file, not both")
     book = _book(ledger)
     expect("anyio", "explore")
@@ -136,13 +139,6 @@ def explore(
 
         serve(stream, token, start=start, ledger=book, workers=workers)
     emit("ended")
-
-
-def _start(file: str | None) -> dict[str, Any]:
-    """What the page opens with."""
-    if file is None:
-        return {}
-    return {"name": Path(file).name, "text": read_text(file, "a run file (TOML)", kinds=(RUN,))}
 
 
 def _book(ledger: str | None) -> Path | None:

@@ -121,7 +121,8 @@ def _parts_model(file: str, model: Any) -> LoadedModel:
     from pabi.tradeoff.guarantee import Guarantee
 
     steps = [step for _, step in model.steps] if type(model) is Pipeline else []
-    alike = len(steps) > 1 and _name(steps[-1]) in _ESTIMATORS
+    kind = type(steps[-1]) if len(steps) > 1 else None
+    alike = kind is not None and f"{kind.__module__}.{kind.__qualname__}" in _ESTIMATORS
     require(
         alike and type(getattr(steps[-1], "guarantee_", None)) is Guarantee,
         file,
@@ -138,10 +139,6 @@ def _named_columns(file: str, first: Any) -> tuple[str, ...]:
     if names is None:
         raise InvalidInput(file, f"{_EXPECTED}: fitted to a table whose columns have names")
     return tuple(map(str, names))
-
-
-def _name(thing: Any) -> str:
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def refuse_another_schema(schema: str, encoder: Any) -> None:

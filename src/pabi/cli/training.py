@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
     from pabi.cli.schema_file import Schema
     from pabi.execute.state_files import StateFile
-    from pabi.tradeoff.guarantee import Guarantee
 
 _PATIENCE = 2.0  # seconds of training before it is said how long it takes
 _UNITS = ((525_960.0, "years"), (1440.0, "days"), (60.0, "hours"), (1.0, "minutes"))
@@ -245,10 +244,11 @@ def train(
         proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
+    met = f"{goal.name:<12} {shown(goal.cost(proven))}{goal.place} (target {goal.most!r})"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
     lines += [
         f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
-        *(() if goal.epsilon is not None else (_met(goal, proven),)),
+        *(() if goal.epsilon is not None else (met,)),
         *(() if budget is None else (_left(budget),)),
     ]
     emit("\n".join(lines + origin(proven) + basis(proven)))
@@ -257,11 +257,6 @@ def train(
 def _argument(goal: Target) -> float | Target:
     """The argument `epsilon` of an estimator."""
     return replace(goal, delta=None) if goal.epsilon is None else goal.epsilon
-
-
-def _met(goal: Target, proven: Guarantee) -> str:
-    """A line for a target that is no ε."""
-    return f"{goal.name:<12} {shown(goal.cost(proven))}{goal.place} (target {goal.most!r})"
 
 
 def ask_of_users(names: Sequence[str], answer: str) -> None:

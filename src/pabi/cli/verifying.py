@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pabi.show.report import Source
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
-    from pabi.verification.bounds import JointBound
 
 _SCOPES = {
     "run": "run (slopes, sensitivities and noises derived again from the description)",
@@ -171,11 +170,9 @@ def _epsilon_of(verdict: Verdict, delta: float, limit: float | None) -> float:
 
 def _delta_of(verdict: Verdict, epsilon: float) -> float:
     """A proven δ at `epsilon`; of a product the first near the accountant's that the checker proves."""
-    delta = _proven(verdict).delta(epsilon)
-    return delta if verdict.product is None else _first_proven(verdict.product, delta, epsilon)
-
-
-def _first_proven(product: JointBound, delta: float, epsilon: float) -> float:
+    delta, product = _proven(verdict).delta(epsilon), verdict.product
+    if product is None:
+        return delta
     candidates = (delta * factor for factor in _ABOVE)
     proven = (d for d in candidates if 0.0 < d < 1.0 and product.epsilon(d, epsilon) <= epsilon)
     return next(proven, 1.0)

@@ -577,14 +577,11 @@ def as_model_card(report: Report, _: Any = None) -> str:
     tags, facts = (f"- {tag}" for tag in _TAGS), (f"  {n}: {yaml(v)}" for n, v in report.metadata)
     lines = ["---", "tags:", *tags, "differential_privacy:", *facts]
     sections = (
-        Section(part.title, tuple(filter(_of_a_card, part.blocks))) for part in report.sections
+        # Nobody signs a model card on paper.
+        Section(part.title, tuple(b for b in part.blocks if not isinstance(b, PaperLine)))
+        for part in report.sections
     )
     return "\n".join([*lines, "---", "", "# Privacy", "", as_sections(sections, "##")])
-
-
-def _of_a_card(block: Block) -> bool:
-    """Whether a block belongs into a model card, which nobody signs on paper."""
-    return not isinstance(block, PaperLine)
 
 
 def yaml(value: str | float | bool | None) -> str:

@@ -198,15 +198,14 @@ class Guard:
             return 403, "another page asked, and only pabi's own may"
         if method not in ("GET", "HEAD", "POST"):
             return 405, "expected GET, HEAD or POST"
-        if path.startswith(_PRIVATE) and not self._knows_token(headers.get(b"authorization", b"")):
+        if path.startswith(_PRIVATE) and not hmac.compare_digest(
+            headers.get(b"authorization", b""), b"Bearer " + self._token
+        ):
             return 401, "open the address that pabi explore printed: this page has another token"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most(path):
             return 413, "the file is too large for this page"
         return None
-
-    def _knows_token(self, authorization: bytes) -> bool:
-        return hmac.compare_digest(authorization, b"Bearer " + self._token)
 
 
 def _from_here(path: str, headers: Mapping[bytes, bytes]) -> bool:

@@ -344,6 +344,7 @@ def text_in(request: dict[str, Any]) -> str:
 
 
 State = Mapping[str, Any]
+Event = tuple[str, dict[str, Any]]  # its name, and its data for the page
 
 _RUN = "noisy_sgd"
 _TABLES = ("loss", "batches")

@@ -46,6 +46,8 @@ from pabi.cli.writing import (
     origin,
     reading,
 )
+from pabi.describe.files import Description, run_file, to_dict
+from pabi.describe.iteration import NoisyIteration
 from pabi.numbers.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -56,10 +58,10 @@ from pabi.numbers.errors import (
     require,
 )
 from pabi.numbers.showing import aligned, shown, shown_down
+from pabi.numbers.version import __version__
 
 if TYPE_CHECKING:
     from pabi.account.changes import Explanation
-    from pabi.describe.files import Description
     from pabi.tradeoff.guarantee import Guarantee
 
 
@@ -85,8 +87,6 @@ def _candidates(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def _changes(explanation: Explanation) -> list[dict[str, Any]]:
-    from pabi.describe.files import to_dict
-
     return [
         {
             "what": c.what,
@@ -108,8 +108,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def _show_version(version: bool) -> None:
     if version:
-        from pabi.numbers.version import __version__
-
         emit(f"pabi {__version__}")
         raise typer.Exit(0)
 
@@ -290,8 +288,6 @@ def calibrate(
     """
     from pabi.account.calibration import calibrate as calibrated
     from pabi.account.calibration import calibrated_of
-    from pabi.describe.files import run_file, to_dict
-    from pabi.describe.iteration import NoisyIteration
 
     target = read_any_target(
         epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr

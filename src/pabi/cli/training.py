@@ -39,6 +39,7 @@ from pabi.cli.reading import (
 from pabi.cli.table_files import rows_of, table_files, tables
 from pabi.cli.tables import names_of
 from pabi.cli.writing import basis, complain, emit, one_line, origin, partial_files, write_model
+from pabi.describe.files import run_file, to_dict
 from pabi.execute.progress import Listener, heard_by, is_array_file
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown, shown_down
@@ -469,7 +470,6 @@ def plan(
       pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
     """
     from pabi.cli.schema_file import schema_text
-    from pabi.describe.files import run_file, to_dict
 
     goal = read_any_target(
         epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr

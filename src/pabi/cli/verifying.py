@@ -267,7 +267,7 @@ def parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[s
     """(assumptions that follow from the description, those that certificates merely list)."""
     from pabi.show.report import assumed
 
-    named = set(assumed(data))
+    named = assumed(data)
     every = verdict.assumptions
     return [a for a in every if a not in named], [a for a in every if a in named]
 
@@ -337,6 +337,7 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
     require(hashes, "--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
+    from pabi.show.report import tables_in
 
     if _of_torch(file):
         return _compared_state(file, models)
@@ -357,7 +358,7 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
         reason = "its released values are others"
     elif models and whole not in models:
         reason = "its steps, settings or fitted values are others"
-    elif models and not any(_within(one._payload, data) for one in own if one.certificate):
+    elif models and not any(one._payload in tables_in(data) for one in own if one.certificate):
         reason = "its own guarantee is another"
     return _Comparison(reason, names, bool(models))
 
@@ -390,13 +391,6 @@ def _of_forgetting(model: Any) -> list[Any]:
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     guarantee = getattr(last, "unlearning_guarantee_", None)
     return [] if guarantee is None else [guarantee]
-
-
-def _within(part: Any, whole: Any) -> bool:
-    """Whether a part of a certificate stands somewhere in a file."""
-    if isinstance(whole, dict):
-        return bool(part == whole) or any(_within(part, one) for one in whole.values())
-    return isinstance(whole, list) and any(_within(part, one) for one in whole)
 
 
 # `pabi sign`: who stands behind a guarantee, and what they attest; and what others read of it.

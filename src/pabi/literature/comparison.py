@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -27,15 +27,13 @@ from pabi.literature.axes import LABELS, Axis, Description, axis_of
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.rounding import Array
 from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.show.themes import axes_for, legend_within, palette
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.verification import verify
-
-if TYPE_CHECKING:
-    from pabi.numbers.rounding import Array
 
 OURS, INSTANCE = "pabi", "exact instance"
 _UNLIKE = ": not comparable, the run has "

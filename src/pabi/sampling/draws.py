@@ -6,22 +6,20 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.execute.hiding import Machines
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable, extra, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down
-
-if TYPE_CHECKING:
-    from pabi.describe.iteration import NoisyIteration
-    from pabi.describe.langevin import LangevinChain
-    from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-    from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.guarantee import Guarantee
 
 _FEWEST = 4  # draws a chain, for halves to have a variance
 

@@ -1,4 +1,4 @@
-"""What is to be solved, what a plan is (the run that is accounted, what is proven of its risk), and a test."""
+"""What is to be solved, what a plan is (a run and what is proven of its risk), and a test problem."""
 
 from __future__ import annotations
 

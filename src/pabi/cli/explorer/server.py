@@ -33,7 +33,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pabi.cli.explorer.workers import Workers
+from pabi.cli.explorer.workers import NAMES, Workers
 from pabi.numbers.errors import InvalidInput, must_be, require
 
 # Where the explorer is to be found: a socket of this machine, and an address that has the token.
@@ -265,19 +265,6 @@ _LARGE = 1 << 26  # bytes of a file that somebody drops
 _SECONDS = {"demo": 600.0, "plan": 300.0}  # of a job, before it is stopped
 _USUAL_SECONDS = 120.0
 _IDLE = 10.0  # of a connection without a whole request
-_JOBS = (
-    "run",
-    "schemes",
-    "plan",
-    "compare",
-    "check",
-    "budget",
-    "forget",
-    "demo",
-    "export",
-    "report",
-    "import",
-)
 
 
 def application(
@@ -311,7 +298,7 @@ def application(
 
     async def answer(request: Request) -> Response:
         job = request.path_params["job"]
-        if job not in _JOBS:
+        if job not in NAMES:
             return JSONResponse({"message": "there is no such calculation"}, 404)
         question = await _question(request)
         if question is None:

@@ -521,26 +521,16 @@ def _scores(
     advance: Callable[[], None],
 ) -> tuple[Array, Array]:
     """(count,) scores of models of the second data set, and of the first."""
-    return tuple(  # type: ignore[return-value]
-        np.concatenate(
-            [law.scores(part) for part in _trained(instance, gradient, count, generator, advance)]
-        )
-        for gradient in (instance.other, instance.record)
-    )
 
+    def scored(gradient: float) -> Iterator[Array]:
+        for first in range(0, count, _AT_ONCE):
+            size = min(_AT_ONCE, count - first)
+            yield law.scores(instance.trained(gradient, size, generator))
+            for _ in range(size):
+                advance()
 
-def _trained(
-    instance: Known,
-    gradient: float,
-    count: int,
-    generator: np.random.Generator,
-    advance: Callable[[], None],
-) -> Iterator[Array]:
-    for first in range(0, count, _AT_ONCE):
-        size = min(_AT_ONCE, count - first)
-        yield instance.trained(gradient, size, generator)
-        for _ in range(size):
-            advance()
+    null = np.concatenate(list(scored(instance.other)))
+    return null, np.concatenate(list(scored(instance.record)))
 
 
 def _outputs(

@@ -120,9 +120,8 @@ def instances(run: NoisySGD) -> list[Known]:
     """Those that are known for a run."""
     _refuse_unknown(run)
     summed = not run.rule.plain or run.release != "last"
-    within: list[Known] = [
-        one for one in (_sums(run) if summed else _walks(run)) if _is_within(one)
-    ]
+    sums = (SumInstance(run, *pull) for pull in _pulls(run))
+    within: list[Known] = [one for one in (sums if summed else _walks(run)) if _is_within(one)]
     if not summed and run.prox is None and math.isinf(run.range_diameter):
         within += drifts(run, _kind(run))
         within += bent(run, list(_pulls(run)))
@@ -135,9 +134,11 @@ def instances(run: NoisySGD) -> list[Known]:
 
 def nearby(instance: Known) -> list[Instance]:
     """Instances that differ in the start or in the curvatures, where walls make a difference."""
-    if not isinstance(instance, Instance) or not _meets_walls(instance):
+    if not isinstance(instance, Instance):
         return []
     half = 0.5 * instance.line.width
+    if instance.reach < half:
+        return []
     starts = (sign * share * half for share in _STARTS for sign in (1.0, -1.0))
     moved = [replace(instance, start=start) for start in starts]
     curved = [replace(instance, curvature=table) for table in _curvatures(instance.run)]
@@ -154,15 +155,6 @@ def _walks(run: NoisySGD) -> Iterator[Instance]:
             for curvature in _curvatures(run):
                 if math.isinf(width) or len(curvature) == 1:
                     yield replace(pulled, curvature=curvature, start=start)
-
-
-def _meets_walls(instance: Instance) -> bool:
-    return instance.reach >= 0.5 * instance.line.width
-
-
-def _sums(run: NoisySGD) -> Iterator[Instance]:
-    for name, record, other, rest in _pulls(run):
-        yield SumInstance(run, name, record, other, rest)
 
 
 def _refuse_unknown(run: NoisySGD) -> None:

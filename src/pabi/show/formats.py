@@ -388,16 +388,12 @@ def _tick(number: int, tick: Tick) -> str:
     lines = [showing.element("p", tick.text)]
     lines += [f'<p class="note">{showing.escaped(tick.note)}</p>'] if tick.note else []
     lines += [f'<p class="by">{showing.escaped(one)}</p>' for one in tick.by]
-    lines += [showing.folded(_exactly(tick), showing.items(tick.exact))] if tick.exact else []
+    count = len(tick.exact)
+    title = "the exact sentence" if count == 1 else f"the {count} exact sentences"
+    lines += [showing.folded(title, showing.items(tick.exact))] if count else []
     return (
         f'<li><span class="box" role="img" aria-label="{label}">{box}</span>'
         f'<span class="number">{number}</span><div>{"".join(lines)}</div></li>'
-    )
-
-
-def _exactly(tick: Tick) -> str:
-    return (
-        "the exact sentence" if len(tick.exact) == 1 else f"the {len(tick.exact)} exact sentences"
     )
 
 

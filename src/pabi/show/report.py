@@ -328,7 +328,7 @@ def assumed(value: Any) -> set[str]:
     return {sentence for one in tables_in(value, "notes") for sentence in one.get("assumes", ())}
 
 
-def tables_in(value: Any, besides: str = "") -> Iterator[dict[str, Any]]:
+def tables_in(value: Any, besides: str | None = None) -> Iterator[dict[str, Any]]:
     """All tables in plain data, those in other ones as well, but for what stands under the key `besides`."""
     if isinstance(value, list):
         for entry in value:

@@ -399,15 +399,16 @@ _SHARE = 0.25  # of the records, kept to see how well the model does
 
 def demo_events(request: dict[str, Any]) -> Iterator[Event]:
     """The events of a training. `request`: {"state"}, with `demo_epsilon`, `demo_data` and `demo_delta`."""
-    from sklearn.linear_model import LogisticRegression
-
-    from pabi.learn import PrivateLogisticRegression
-
     state = state_in(request)
     epsilon = number_in(state, "demo_epsilon", above=0.0)
     delta = number_in(state, "demo_delta", above=0.0, below=1.0)
     kind = validate.choice("demo_data", text_of(state, "demo_data"), ("cancer", "digits"))
     yield "progress", {"over": 0, "steps": 0, "text": "reading the data and planning"}
+    # After the sign of life: this takes seconds.
+    from sklearn.linear_model import LogisticRegression
+
+    from pabi.learn import PrivateLogisticRegression
+
     train, test, classes, norm = _data(kind)
     model = PrivateLogisticRegression(
         epsilon=epsilon, delta=delta, feature_norm=norm, classes=classes, verbose=True

@@ -363,12 +363,11 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     """The changes that would lower ε most, tried unless accounting took too long."""
     from pabi.account.changes import SLOW, Explanation
 
-    delta = picked.delta
-    explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    before = state_of(picked.description, delta)
+    explanation = Explanation((), picked.delta, guarantee, picked.description, seconds)
+    before = state_of(picked.description, picked.delta)
     rows = [
         {
-            "what": differences(before, after := state_of(change.description, delta))
+            "what": differences(before, after := state_of(change.description, picked.delta))
             or change.what,
             "epsilon": shown(change.epsilon),
             "training": change.training,

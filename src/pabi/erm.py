@@ -2,8 +2,7 @@
 
 from pabi.sampling.erm_bounds import uniform_stability
 from pabi.sampling.erm_plans import Solution, plan, solve
-from pabi.sampling.erm_problem import Plan
-from pabi.sampling.packing import PackingLoss, packing_centres, packing_loss
+from pabi.sampling.erm_problem import PackingLoss, Plan, packing_centres, packing_loss
 
 __all__ = [
     "PackingLoss",

@@ -9,8 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 import pabi
-from pabi.audits.bends import Bent, Margins
-from pabi.audits.instances import instances
+from pabi.audits.instances import Bent, Margins, instances
 from pabi.learn import LogisticGradients
 
 from .trained import assert_not_dearer, statistics

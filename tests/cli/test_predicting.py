@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import pabi
 from pabi import learn
-from pabi.cli import tables, training
+from pabi.cli import predicting, tables
 from support.every_case import every
 from support.tables import SCHEMA, assert_one_line, files, people, run, train
 
@@ -322,11 +322,11 @@ def test_models_of_strangers_are_not_used(folder, tmp_path):
 
 def test_what_is_trusted_is_what_models_consist_of():
     """Classes of pabi, each of them there, and no function: skops calls what a file names."""
-    for name in training.TRUSTED:
+    for name in predicting.TRUSTED:
         module, _, kind = name.rpartition(".")
         # Of those that are not pabi's, later releases of their packages have some no more.
         cls = getattr(import_module(module), kind, UserList)
-        if name in training.TYPES:
+        if name in predicting.TYPES:
             assert module.startswith("pabi.")
             assert isinstance(cls, type)
             assert cls.__module__ == module

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from pabi.cli.queries import answer
+from pabi.cli.predicting import load_model
 from pabi.cli.schema_file import read_encoded
-from pabi.cli.table_files import tables
-from pabi.cli.training import ASKED, load_model
+from pabi.cli.table_files import answer, tables
+from pabi.cli.training import ASKED
 from pabi.learn import SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 from support.tables import SCHEMA, assert_one_line, files, people, run, train

@@ -12,7 +12,7 @@ import tomli_w
 
 import pabi
 from pabi.cli import main
-from pabi.cli.training import load_model
+from pabi.cli.predicting import load_model
 from pabi.describe.files import to_dict
 from pabi.execute.state_files import state_in, write_state
 from pabi.learn import StateFile

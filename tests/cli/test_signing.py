@@ -12,7 +12,7 @@ import stat
 import pytest
 
 import pabi
-from pabi.show import signatures
+from pabi.show import attesting as signatures
 from support import run_files
 from support.every_case import every
 from support.run_files import toml

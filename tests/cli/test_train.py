@@ -12,8 +12,8 @@ import tomli_w
 
 import pabi
 from pabi.cli import training
+from pabi.cli.predicting import load_model
 from pabi.cli.schema_file import read_schema, schema_of
-from pabi.cli.training import load_model
 from support import tables
 from support.data import data_file
 from support.every_case import every

@@ -408,7 +408,7 @@ def test_the_library_says_no_less(count, adjacency):
 
 
 def shuffled_deltas(found: Margins, epsilons) -> np.ndarray:
-    """The mean over all places that the record can have in the epochs; the last batch may be a smaller one."""
+    """The mean over all places of the record in the epochs; the last batch may be a smaller one."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
     run = found.run
     epochs, last = -(-run.data_steps // run.steps_per_epoch), run.steps_per_epoch - 1

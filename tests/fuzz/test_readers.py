@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.cli import main, tables, training
+from pabi.cli import main, predicting, tables
 from pabi.execute.checkpoint import Checkpoint
 from support.fuzzing.mutations import mutated
 from support.fuzzing.running import MOST_MEGABYTES, MOST_SECONDS
@@ -149,7 +149,7 @@ def test_a_model_names_no_part_of_pabi_that_no_model_has(tmp_path, name, monkeyp
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "of pabi's types only" in err
-    refusal(lambda: training.load_model(str(file)), "not loaded")
+    refusal(lambda: predicting.load_model(str(file)), "not loaded")
 
 
 # What finds it.

@@ -11,10 +11,8 @@ import pytest
 from pabi.cli import main
 from pabi.describe.files import to_dict
 from pabi.literature import papers
-from pabi.literature.papers import work
-from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable
-from pabi.literature.papers.running import COMPUTING, key, run_parts
-from pabi.literature.papers.writing import read_digits
+from pabi.literature.papers import Artefact, Entry, PrintedTable, work
+from pabi.literature.papers.work import COMPUTING, Part, key, read_digits, run_parts
 from support.data import data_file
 
 

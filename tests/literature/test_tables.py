@@ -8,9 +8,8 @@ import pytest
 
 from pabi.describe.batches import FreshSubsets
 from pabi.literature import bok, papers
-from pabi.literature.papers import bok_curves, bok_runs
-from pabi.literature.papers.artefact import Entry, PrintedTable, Settings
-from pabi.literature.papers.running import key, run_parts
+from pabi.literature.papers import Entry, PrintedTable, Settings, bok_curves, bok_runs
+from pabi.literature.papers.work import key, run_parts
 from pabi.show.themes import Figure
 
 SLOW = {"bok/figure-10"}  # random batches, half a minute

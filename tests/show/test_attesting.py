@@ -14,8 +14,8 @@ from pabi.integrations.torch.datasets import BY_RECORD, FROZEN
 from pabi.integrations.torch.library import PRODUCTS
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
 from pabi.sampling.chains import TAKEN
-from pabi.show import sentences as table
-from pabi.show.sentences import Attests, attesting, hidden, plain, points
+from pabi.show import attesting as table
+from pabi.show.attesting import Attests, attesting, hidden, plain, points
 from pabi.tradeoff.certificate import stated_sentence
 from pabi.tradeoff.guarantee import INDEPENDENT
 from pabi.tradeoff.selection import ENTERED

@@ -16,7 +16,7 @@ import yaml
 import pabi
 from pabi import tradeoff
 from pabi.learn.plans import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
-from pabi.show.sentences import folded
+from pabi.show.attesting import folded
 from pabi.showing import shown
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every

@@ -16,7 +16,7 @@ import pytest
 
 import pabi
 from pabi import tradeoff
-from pabi.show import signatures
+from pabi.show import attesting as signatures
 from pabi.show.report import Source, report_on
 from pabi.verification import verify
 from support.browsers import (

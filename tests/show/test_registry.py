@@ -9,7 +9,7 @@ import yaml
 
 import pabi
 from pabi.learn import PrivateLogisticRegression
-from pabi.show.registry import registry_entry
+from pabi.show.formats import registry_entry
 from support.tables import assert_one_line
 from support.tables import run as call
 

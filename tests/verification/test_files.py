@@ -482,7 +482,7 @@ def test_what_version_0_2_0_trained_and_drew_is_read():
 
 def test_signatures_of_0_2_0_are_read():
     pytest.importorskip("cryptography")
-    from pabi.show.signatures import read_signatures
+    from pabi.show.attesting import read_signatures
 
     file = OLD.parent / "v0.2.0" / "estimator.json"
     signed = file.with_name("estimator.json.sig").read_text("utf-8")

@@ -21,10 +21,10 @@ from pabi.audits.probes import CanaryData, canary_pair, coefficients, many_canar
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, ticking, waiting
 from pabi.numbers.rounding import Array
-from pabi.numbers.showing import exact, shown, shown_down
+from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.tradeoff.guarantee import Guarantee
 
 # What an audit showed.
@@ -253,11 +253,6 @@ class Audit:
         promised = [shown(self.guarantee.epsilon(d), 4) for d in self.deltas]
         mu = self.guarantee.mu
         rows.append(["guarantee", *promised, "-" if mu is None else shown(mu, 4)])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
         return "\n".join(
             [
                 f"audit          {'REFUTED' if self.refuted else 'not refuted'}",
@@ -265,7 +260,7 @@ class Audit:
                 f"instance       {self.instance}",
                 f"trainings      {self.trainings}, confidence {exact(self.confidence)}",
                 f"adjacency      {self.guarantee.adjacency}",
-                *table,
+                *aligned(rows),
             ]
         )
 
@@ -343,8 +338,11 @@ def audit(
     total = validate.integer("trainings", trainings, at_least=FEWEST)
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
-    if train is not None and not callable(train):
-        raise InvalidInput("train", f"expected a callable, got a {type(train).__name__}")
+    require(
+        train is None or callable(train),
+        "train",
+        f"expected a callable, got a {type(train).__name__}",
+    )
     guarantee, generator = run.guarantee(at), np.random.default_rng(random_state)
     if train is None:
         return _of_run(run, guarantee, total // 2, (at, sure), generator, progress)
@@ -470,8 +468,11 @@ def audit_outputs(
     begin = time.perf_counter()
     promised = promise.guarantee(at) if isinstance(promise, NoisySGD) else promise
     tables = [_table(name, value) for name, value in (("null", null), ("other", other))]
-    if tables[0].shape != tables[1].shape:
-        raise InvalidInput("other", f"expected the shape of null, {tables[0].shape}")
+    require(
+        tables[0].shape == tables[1].shape,
+        "other",
+        f"expected the shape of null, {tables[0].shape}",
+    )
     count = len(tables[0])
     points = _split(tables[0], tables[1], promised, (at, max(at, laws.resolved(count))), sure)
     seconds = time.perf_counter() - begin
@@ -520,26 +521,16 @@ def _scores(
     advance: Callable[[], None],
 ) -> tuple[Array, Array]:
     """(count,) scores of models of the second data set, and of the first."""
-    return tuple(  # type: ignore[return-value]
-        np.concatenate(
-            [law.scores(part) for part in _trained(instance, gradient, count, generator, advance)]
-        )
-        for gradient in (instance.other, instance.record)
-    )
 
+    def scored(gradient: float) -> Iterator[Array]:
+        for first in range(0, count, _AT_ONCE):
+            size = min(_AT_ONCE, count - first)
+            yield law.scores(instance.trained(gradient, size, generator))
+            for _ in range(size):
+                advance()
 
-def _trained(
-    instance: Known,
-    gradient: float,
-    count: int,
-    generator: np.random.Generator,
-    advance: Callable[[], None],
-) -> Iterator[Array]:
-    for first in range(0, count, _AT_ONCE):
-        size = min(_AT_ONCE, count - first)
-        yield instance.trained(gradient, size, generator)
-        for _ in range(size):
-            advance()
+    null = np.concatenate(list(scored(instance.other)))
+    return null, np.concatenate(list(scored(instance.record)))
 
 
 def _outputs(
@@ -552,8 +543,11 @@ def _outputs(
         models.append(coefficients(model))
         alone = alone and not np.any(getattr(model, "intercept_", 0.0))
         advance()
-    if len({len(model) for model in models}) > 1:
-        raise InvalidInput("train", "expected as many coefficients of every model")
+    require(
+        len({len(model) for model in models}) <= 1,
+        "train",
+        "expected as many coefficients of every model",
+    )
     return np.stack(models), alone
 
 
@@ -589,8 +583,9 @@ def _table(field: str, value: ArrayLike) -> Array:
     except (TypeError, ValueError):
         raise InvalidInput(field, expected) from None
     table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or 2 * len(table) < FEWEST or not np.isfinite(table).all():
-        raise InvalidInput(field, expected)
+    require(
+        table.ndim == 2 and 2 * len(table) >= FEWEST and np.isfinite(table).all(), field, expected
+    )
     return table
 
 
@@ -700,8 +695,7 @@ def one_run(
     included = np.random.default_rng(random_state).random(m) < 0.5
     data = many_canaries(run, included)
     scores = coefficients(train(data.X, data.y))
-    if len(scores) != m:
-        raise InvalidInput("train", f"expected {m} coefficients, got {len(scores)}")
+    require(len(scores) == m, "train", f"expected {m} coefficients, got {len(scores)}")
     ranked = included[np.argsort(scores, kind="stable")]
     error = (1.0 - sure) / len(_SHARES)
     best = (-1.0, 0, 0)

@@ -25,7 +25,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.locking import waiting
 from pabi.numbers.rounding import Array
-from pabi.numbers.showing import exact, plain
+from pabi.numbers.showing import aligned, exact, plain
 
 POWER = 0.8
 FEWEST = 100  # trainings of an audit
@@ -113,16 +113,7 @@ class Reach:
         ------
         Nothing.
         """
-        rows = [
-            {"kind": f.kind, "least": f.least, "size": f.size, "trainings": f.trainings}
-            for f in self.faults
-        ]
-        return {
-            "trainings": self.trainings,
-            "confidence": self.confidence,
-            "power": self.power,
-            "faults": rows,
-        }
+        return {**vars(self), "faults": [dict(vars(fault)) for fault in self.faults]}
 
     def __str__(self) -> str:
         rows = [["fault", "least that is found", "trainings that find"]]
@@ -130,16 +121,11 @@ class Reach:
             least = "none that was tried" if fault.least is None else fault.least or "found"
             needed = "more than 10^6" if fault.trainings is None else str(fault.trainings)
             rows.append([fault.kind, least, f"{fault.size + ': ' if fault.size else ''}{needed}"])
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
         head = (
             f"{self.trainings} trainings find, at confidence {exact(self.confidence)} and with probability "
             f"{exact(self.power)}:"
         )
-        return "\n".join([head, *table])
+        return "\n".join([head, *aligned(rows)])
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.updates import Momentum, Other
 from pabi.describe.vector_losses import LINEAR_LOSSES, executable
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import plain
@@ -240,8 +240,7 @@ def coefficients(model: Any) -> Array:
         raise InvalidInput(
             "train", f"expected coefficients or a fitted estimator, got a {type(model).__name__}"
         ) from None
-    if not flat.size or not np.isfinite(flat).all():
-        raise InvalidInput("train", "expected finite coefficients")
+    require(flat.size and np.isfinite(flat).all(), "train", "expected finite coefficients")
     return flat
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from pabi.budget.filters import BEGINNING, START, Book, book_of, seal_of
 from pabi.numbers import locking
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, require, warn
 
 _SEAL = 67  # bytes at the end of a line: its hash and what closes it
 _LONGEST_OPENING = 1000  # bytes; an opening and an entry are longer together
@@ -86,10 +86,11 @@ def writing(path: Path, *, create: bool) -> Iterator[Held]:
     and where another process holds the lock for long.
     """
     path = locking.only_name(path)
-    if locking.fcntl is None:
-        raise InvalidInput(
-            str(path), "expected a system with flock: a ledger is read here, not written"
-        )
+    require(
+        locking.fcntl is not None,
+        str(path),
+        "expected a system with flock: a ledger is read here, not written",
+    )
     flags = os.O_RDWR | (os.O_CREAT if create else 0)
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_opened(path, flags))
@@ -99,8 +100,11 @@ def writing(path: Path, *, create: bool) -> Iterator[Held]:
             lock = stack.enter_context(locking.alone(beside, os.fstat(file)))
         except OSError as bad:
             raise InvalidInput(str(beside), f"cannot be locked: {bad.strerror}") from None
-        if not locking.is_still(path, file):
-            raise InvalidInput(str(path), "the ledger was replaced while this process waited")
+        require(
+            locking.is_still(path, file),
+            str(path),
+            "the ledger was replaced while this process waited",
+        )
         try:
             yield Held(file, lock, new)
         finally:
@@ -261,10 +265,12 @@ def _continued(book: Book | None, whole: bytes) -> Book | None:
 def _read(file: int, book: Book | None) -> tuple[Book | None, bytes]:
     """(the book of all whole lines, None where there is none; what is left). Raises InvalidInput."""
     start = 0 if book is None else book.length
-    if book is not None and (
-        os.fstat(file).st_size < start or _seal_before(file, start) != book.seal
-    ):
-        raise InvalidInput("ledger", "it does not continue what was read of it before")
+    require(
+        book is None
+        or (os.fstat(file).st_size >= start and _seal_before(file, start) == book.seal),
+        "ledger",
+        "it does not continue what was read of it before",
+    )
     data = _pieces(file, start)
     whole = data[: data.rfind(b"\n") + 1]
     # Blocks that a loss of power kept from the disk read as zeros. No line of ours has one.

@@ -287,8 +287,9 @@ class Opening:
         epsilon = validate.number("epsilon", body["epsilon"], above=0.0)
         delta = validate.number("delta", body["delta"], above=0.0, below=1.0)
         filters = read_filter(body["filter"])
-        if not filters.meets(epsilon, delta):
-            raise InvalidInput("filter", "expected one that keeps epsilon and delta")
+        require(
+            filters.meets(epsilon, delta), "filter", "expected one that keeps epsilon and delta"
+        )
         unit = checked_protected(body["unit"])
         return cls(epsilon, delta, filters, str(body["opened"]), str(body["name"]), unit)
 
@@ -336,8 +337,11 @@ class Line:
         if entry == "committed":
             return cls(entry, number, str(body["at"]))
         charge = validate.number("charge", body["charge"], at_least=0.0)
-        if not isinstance(body["testing"], bool) or not isinstance(body["guarantee"], dict):
-            raise InvalidInput("guarantee", "expected a guarantee, and true or false for testing")
+        require(
+            isinstance(body["testing"], bool) and isinstance(body["guarantee"], dict),
+            "guarantee",
+            "expected a guarantee, and true or false for testing",
+        )
         return cls(entry, number, str(body["at"]), body["testing"], charge, body["guarantee"])
 
 
@@ -370,8 +374,11 @@ class Book:
         for body, own in _bodies(data, self.seal, self.lines):
             line, seal = Line.read(body), own
             if line.charge is None:
-                if line.number > len(granted) or line.number in committed:
-                    raise InvalidInput("number", f"nothing is to be committed as {line.number}")
+                require(
+                    line.number <= len(granted) and line.number not in committed,
+                    "number",
+                    f"nothing is to be committed as {line.number}",
+                )
             elif line.number != len(granted) + 1:
                 raise InvalidInput("number", f"expected {len(granted) + 1}, got {line.number}")
             else:
@@ -403,8 +410,11 @@ def _bodies(data: bytes, seal: str, before: int) -> Iterator[tuple[dict[str, Any
     for number, line in enumerate(data.split(b"\n")[:-1], before + 1):
         text = line.decode("utf-8", "replace")
         body, own = f"{text[:-_TAIL]}}}", text[-_TAIL:]
-        if own != f'{_KEY}{_digest(seal, body)}"}}':
-            raise InvalidInput(f"line {number}", "it was changed, or one before it was taken away")
+        require(
+            own == f'{_KEY}{_digest(seal, body)}"}}',
+            f"line {number}",
+            "it was changed, or one before it was taken away",
+        )
         seal = own[len(_KEY) : -2]
         content = parse_json(body)
         require(isinstance(content, dict), f"line {number}", "expected an object")

@@ -474,10 +474,11 @@ class Ledger:
 
     def _refuse_another(self, book: Book) -> None:
         """Raises InvalidInput unless the file is that of before, and has this budget."""
-        if self._name not in (None, book.opening.name):
-            raise InvalidInput(
-                str(self._path), "expected the ledger that was there, got another one"
-            )
+        require(
+            self._name in (None, book.opening.name),
+            str(self._path),
+            "expected the ledger that was there, got another one",
+        )
         self._name = book.opening.name
         opening, mine = book.opening, (self._epsilon, self._delta, self._order, self._unit)
         if (opening.epsilon, opening.delta, opening.order, opening.unit) != mine:
@@ -556,10 +557,11 @@ class Reservation:
 
 def _opening_at(path: Path) -> Opening:
     """The budget of the ledger that is there. Raises InvalidInput."""
-    if not path.exists():
-        raise InvalidInput(
-            str(path), "expected a ledger: no such file; state epsilon and delta to open a new one"
-        )
+    require(
+        path.exists(),
+        str(path),
+        "expected a ledger: no such file; state epsilon and delta to open a new one",
+    )
     return read_book(path).opening
 
 
@@ -607,16 +609,18 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
         "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
         "request reacts to a release, and a ledger is for what does",
     )
-    if TESTING in guarantee.assumptions:
-        raise InvalidInput(
-            "guarantee", f"expected one that protects somebody, got one of {TESTING!r}"
-        )
+    require(
+        TESTING not in guarantee.assumptions,
+        "guarantee",
+        f"expected one that protects somebody, got one of {TESTING!r}",
+    )
     if not guarantee.verified:
         verdict = verify(guarantee)
-        if not verdict.ok:
-            raise InvalidInput(
-                "guarantee", f"expected one with a certificate that verifies: {verdict.reason}"
-            )
+        require(
+            verdict.ok,
+            "guarantee",
+            f"expected one with a certificate that verifies: {verdict.reason}",
+        )
     return guarantee.to_dict(certificate=True)
 
 

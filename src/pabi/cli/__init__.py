@@ -19,6 +19,7 @@ import typer
 from pabi.cli.exploring import audit, explore, reproduce
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger, report
+from pabi.cli.predicting import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     TargetAdvantage,
@@ -34,9 +35,8 @@ from pabi.cli.reading import (
     read_epsilon,
     required,
 )
-from pabi.cli.signing import sign
-from pabi.cli.training import plan, predict, schema, train
-from pabi.cli.verifying import verify
+from pabi.cli.training import plan, schema, train
+from pabi.cli.verifying import sign, verify
 from pabi.cli.writing import (
     basis,
     complain,
@@ -46,6 +46,8 @@ from pabi.cli.writing import (
     origin,
     reading,
 )
+from pabi.describe.files import Description, run_file, to_dict
+from pabi.describe.iteration import NoisyIteration
 from pabi.numbers.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -56,10 +58,10 @@ from pabi.numbers.errors import (
     require,
 )
 from pabi.numbers.showing import aligned, shown, shown_down
+from pabi.numbers.version import __version__
 
 if TYPE_CHECKING:
     from pabi.account.changes import Explanation
-    from pabi.describe.files import Description
     from pabi.tradeoff.guarantee import Guarantee
 
 
@@ -85,8 +87,6 @@ def _candidates(explanation: Explanation) -> list[dict[str, Any]]:
 
 
 def _changes(explanation: Explanation) -> list[dict[str, Any]]:
-    from pabi.describe.files import to_dict
-
     return [
         {
             "what": c.what,
@@ -108,8 +108,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 def _show_version(version: bool) -> None:
     if version:
-        from pabi.numbers.version import __version__
-
         emit(f"pabi {__version__}")
         raise typer.Exit(0)
 
@@ -158,8 +156,11 @@ def account(
       pabi account run.toml --delta 1e-5 --json > guarantee.json
     """
     at, limit = read_delta(delta), read_epsilon(epsilon)
-    if at is None and limit is None:
-        raise InvalidInput("--delta", "missing: expected --delta, --epsilon, or both for a gate")
+    require(
+        at is not None or limit is not None,
+        "--delta",
+        "missing: expected --delta, --epsilon, or both for a gate",
+    )
     description = describe(file)
     if at is None:
         assert limit is not None
@@ -184,7 +185,7 @@ def account(
         lines = [f"gate         {verdict}"] if gate else []
         compared = _compared(best, cost, at, reads_delta=delta is None)
         lines += [headline, *origin(best), f"composition  {compared}"]
-        emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
+        emit("\n".join(lines + basis(best)))
     if not passed:
         raise typer.Exit(1)
 
@@ -251,7 +252,7 @@ def explain(
         line[: line.startswith(" ") * 2] + one_line(line)
         for line in explanation.closing("epsilon ")
     )
-    emit("\n".join([*aligned(rows), *closing, "", *basis(best.adjacency, best.assumptions)]))
+    emit("\n".join([*aligned(rows), *closing, "", *basis(best)]))
 
 
 @app.command()
@@ -287,8 +288,6 @@ def calibrate(
     """
     from pabi.account.calibration import calibrate as calibrated
     from pabi.account.calibration import calibrated_of
-    from pabi.describe.files import run_file, to_dict
-    from pabi.describe.iteration import NoisyIteration
 
     target = read_any_target(
         epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
@@ -319,7 +318,7 @@ def calibrate(
     reached = f"{target.name} {shown(cost)}{target.place}"
     lines = [
         f"{parameter} calibrated: {reached} (target {target.most!r}), {best.method}",
-        *basis(best.adjacency, best.assumptions),
+        *basis(best),
     ]
     emit(run_file(table, lines))
 

@@ -63,21 +63,19 @@ def audit(
     Example:
       pabi audit run.toml --delta 1e-5 --trainings 1000000
     """
+    from pabi.audits.auditing import Audit
     from pabi.audits.auditing import audit as audited
-    from pabi.audits.conformity import reach
+    from pabi.audits.conformity import Reach, reach
 
     count = read_whole("--trainings", trainings, _FEWEST)
+    result: Audit | Reach
     if only_reach:
-        within_reach = reach(noisy_sgd(file, "audited"), trainings=count)
-        emit_json(within_reach.to_dict()) if as_json else emit(str(within_reach))
-        return
-    at = required("--delta", read_delta(delta))
-    result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
-    if as_json:
-        emit_json(result.to_dict())
+        result = reach(noisy_sgd(file, "audited"), trainings=count)
     else:
-        emit(str(result))
-    if result.refuted:
+        at = required("--delta", read_delta(delta))
+        result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
+    emit_json(result.to_dict()) if as_json else emit(str(result))
+    if isinstance(result, Audit) and result.refuted:
         raise typer.Exit(1)
 
 
@@ -112,7 +110,12 @@ def explore(
       pabi explore --open "epochs=20&noise=0.02"
       pabi explore --no-browser --port 8765
     """
-    start = _start(file)
+    start: dict[str, Any] = {}  # what the page opens with
+    if file is not None:
+        start = {
+            "name": Path(file).name,
+            "text": read_text(file, "a run file (TOML)", kinds=(RUN,)),
+        }
     require(file is None or link is None, "--open", "expected a link or a run file, not both")
     book = _book(ledger)
     expect("anyio", "explore")
@@ -136,13 +139,6 @@ def explore(
 
         serve(stream, token, start=start, ledger=book, workers=workers)
     emit("ended")
-
-
-def _start(file: str | None) -> dict[str, Any]:
-    """What the page opens with."""
-    if file is None:
-        return {}
-    return {"name": Path(file).name, "text": read_text(file, "a run file (TOML)", kinds=(RUN,))}
 
 
 def _book(ledger: str | None) -> Path | None:
@@ -240,30 +236,31 @@ def _reproduce(
     """Whether every entry agrees, or a remark says why it does not."""
     from pabi.execute.progress import progress_bar
     from pabi.literature import papers
-    from pabi.literature.papers import running
-    from pabi.literature.papers.artefact import PrintedTable, Settings
+    from pabi.literature.papers import work
     from pabi.literature.papers.writing import write, written
 
-    store, settings = out / "kept", Settings(mnist, runs)
+    store, settings = out / "kept", papers.Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}
     parts = {name: dict(a.parts(settings)) for name, a in artefacts.items()}
-    stamps = {name: running.stamp(group.values(), theme) for name, group in parts.items()}
+    stamps = {name: work.stamp(group.values(), theme) for name, group in parts.items()}
     files = {name: store / f"{name.replace('/', '-')}.json" for name in names}
-    before = {name: {} if fresh else running.read(file) or {} for name, file in files.items()}
+    before = {name: {} if fresh else work.read(file) or {} for name, file in files.items()}
     current = {n for n in names if before[n].get("stamp") == stamps[n] and written(n, out)}
     missing = [part for name in names if name not in current for part in parts[name].values()]
-    distinct = {running.key(part): part for part in missing}
+    distinct = {work.key(part): part for part in missing}
     with progress_bar(sys.stderr.isatty(), len(distinct), label="reproducing") as advance:
-        results = running.run_parts(distinct.values(), store, jobs, fresh, advance)
+        results = work.run_parts(distinct.values(), store, jobs, fresh, advance)
     explained = True
     for name, artefact in artefacts.items():
         if name in current:
             emit(written(name, out) or "")
             explained &= before[name]["explained"]
             continue
-        result = artefact.assemble({n: results[running.key(p)] for n, p in parts[name].items()})
+        result = artefact.assemble({n: results[work.key(p)] for n, p in parts[name].items()})
         emit(write(name, artefact, result, out, theme))
-        sound = not isinstance(result, PrintedTable) or all(e.explained for e in result.entries)
-        running.write(files[name], {"stamp": stamps[name], "explained": sound})
+        sound = not isinstance(result, papers.PrintedTable) or all(
+            e.explained for e in result.entries
+        )
+        work.write(files[name], {"stamp": stamps[name], "explained": sound})
         explained &= sound
     return explained

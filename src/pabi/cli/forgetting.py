@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from pabi.cli.reading import (
     read_whole,
     required,
 )
-from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
 from pabi.cli.training import DECLARED
 from pabi.cli.writing import (
@@ -34,8 +32,8 @@ from pabi.cli.writing import (
     reading,
     write_model,
 )
+from pabi.execute.cells import texts_of
 from pabi.numbers.errors import (
-    InvalidInput,
     NotApplicable,
     TargetUnreachable,
     extra,
@@ -46,6 +44,8 @@ from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
+    from pabi.cli.schema_file import Origin
+    from pabi.describe.runs import NoisySGD
     from pabi.execute.state_files import StateFile
     from pabi.execute.states import SecretState
     from pabi.tradeoff.guarantee import Guarantee
@@ -56,21 +56,16 @@ if TYPE_CHECKING:
 _MOST = 1 << 28  # bytes of a list of rows
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """The files of a model and of what is promised of it; `force`: over existing ones."""
-
-    model: str
-    guarantee: str
-    force: bool
-
-
 class Way(NamedTuple):
-    """How a request may be met, and the ledger of the training, if there is one."""
+    """How a request may be met, with the ledger of the training, if there is one; and the files of the model
+    and of what is promised of it, `force`: over existing ones."""
 
     retrain: bool
     accept_loss: bool
     ledger: Ledger | None
+    model: str
+    guarantee: str
+    force: bool
 
 
 class RowsToForget(NamedTuple):
@@ -81,7 +76,6 @@ class RowsToForget(NamedTuple):
 
     def numbers(self, state: SecretState, column: NDArray[Any] | None) -> NDArray[np.intp]:
         """The rows. `column`: the id of every row, where users are asked for. Raises InvalidInput."""
-        from pabi.execute.cells import texts_of
         from pabi.learn.rows import checked_rows
 
         if self.rows is not None:
@@ -97,8 +91,6 @@ class RowsToForget(NamedTuple):
 
     def ids(self, state: SecretState) -> set[str]:
         """The ids of users, as the cells of a table are read. Raises InvalidInput."""
-        from pabi.execute.cells import texts_of
-
         require(
             state.users is not None, "--users", "expected --rows: this training had no --groups"
         )
@@ -131,17 +123,22 @@ def plan_request(
         anew = retrained_for(held, count, *target)
         emit("\n".join([f"going on     {no}", *staying(anew)]))
         return
-    proven, at = plan.guarantee, target[1]
-    cost = proven.epsilon(at)
+    _show_plan(plan.guarantee, held.run, target[1], plan.epochs, count, as_json=as_json)
+
+
+def _show_plan(
+    proven: Guarantee, run: NoisySGD, delta: float, epochs: int, records: int, *, as_json: bool
+) -> None:
+    cost = proven.epsilon(delta)
     if as_json:
-        emit_json(reading(proven, cost, at, epochs=plan.epochs, records=count))
+        emit_json(reading(proven, cost, delta, epochs=epochs, records=records))
         return
     lines = [
-        f"epochs       {plan.epochs} after the request, to forget {count} of {held.run.n} {held.run.unit}s"
+        f"epochs       {epochs} after the request, to forget {records} of {run.n} {run.unit}s",
+        f"epsilon      {shown(cost)} at delta {delta!r}",
+        *staying(proven),
     ]
-    lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
-    lines += staying(proven)
-    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+    emit("\n".join(lines + origin(proven) + basis(proven)))
 
 
 def staying(proven: Guarantee) -> list[str]:
@@ -163,7 +160,6 @@ def meet_request(
     target: tuple[float, float] | None,
     way: Way,
     *,
-    files: Outputs,
     unlike: Sequence[str],
 ) -> None:
     """Goes on or retrains without the rows, and writes the model and what is promised of it.
@@ -178,8 +174,8 @@ def meet_request(
     held = state_in(state)
     if target is None:
         target = tuple(_origin(state, held).arguments[name] for name in ("epsilon", "delta"))
-    names, at = (files.model, files.guarantee), target[1]
-    with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
+    names, at = (way.model, way.guarantee), target[1]
+    with partial_files(names, way.force, unlike=[*unlike, *tables]) as parts:
         encoder, newer = _forgot(state, held, tables, which, target, way)
         promised = _promised(newer, way.retrain)
         proven = write_model(_pipeline(encoder, newer), promised, at, parts)
@@ -189,10 +185,10 @@ def meet_request(
     lines = [
         f"forgotten    {counted}{', exactly' if way.retrain else ''}",
         f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
-        f"model        {one_line(files.model)}",
+        f"model        {one_line(way.model)}",
         *staying(proven),
     ]
-    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+    emit("\n".join(lines + origin(proven) + basis(proven)))
 
 
 def _promised(fitted: Any, retrained: bool) -> Guarantee:
@@ -207,24 +203,21 @@ def _promised(fitted: Any, retrained: bool) -> Guarantee:
     return own.noting({BILL: forgetting.notes[BILL]})
 
 
-def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
+def write_again(state: StateFile, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
     from pabi.execute.state_files import state_in
 
     extra("skops.io", "train")
     held = state_in(state)
     origin_of = _origin(state, held)
-    names = (files.model, files.guarantee)
-    with partial_files(names, files.force, unlike=unlike) as parts:
+    with partial_files((way.model, way.guarantee), way.force, unlike=unlike) as parts:
         schema = origin_of.declared
         fitted = schema.estimator(**origin_of.arguments, ledger=way.ledger).restored(state)
         _as_train_does(fitted)
         promised = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
         whole = _pipeline(schema.encoder, fitted)
         write_model(whole, promised, origin_of.arguments["delta"], parts)
-    emit(
-        f"model        {one_line(files.model)}, written again: {len(held.forgotten)} rows forgotten"
-    )
+    emit(f"model        {one_line(way.model)}, written again: {len(held.forgotten)} rows forgotten")
 
 
 def _forgot(
@@ -275,6 +268,8 @@ def _as_train_does(fitted: Any) -> None:
 
 
 def _origin(state: StateFile, held: SecretState) -> Origin:
+    from pabi.cli.schema_file import Origin
+
     return Origin.read(str(state.path), held.facts["note"])
 
 
@@ -411,17 +406,25 @@ def forget(
         _refuse("--epochs", epochs, "a state is made to forget at a target epsilon")
         _refuse("--records", records, "--rows says which records are forgotten")
         _refuse("--users", rows and users, "--rows says which records are forgotten")
+        from pabi.cli.schema_file import state_file
+
         state, which = state_file(file, key_file), RowsToForget(rows, users)
         if plan:
             _refuse("--ledger", ledger, "a plan spends nothing")
             plan_request(state, which, read_target(epsilon, delta), as_json=as_json)
             return
         used = [] if ledger is None else [ledger]
-        way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
-        files = Outputs(required("--out", out), required("--guarantee", guarantee), force)
+        way = Way(
+            retrain,
+            accept_loss,
+            None if ledger is None else opened(ledger),
+            required("--out", out),
+            required("--guarantee", guarantee),
+            force,
+        )
         named = [name for name in which if name is not None]
         if not named:
-            write_again(state, files, way, unlike=[file, key_file, *used])
+            write_again(state, way, unlike=[file, key_file, *used])
             return
         meet_request(
             state,
@@ -429,7 +432,6 @@ def forget(
             which,
             None if retrain and epsilon is delta is None else read_target(epsilon, delta),
             way,
-            files=files,
             unlike=[file, key_file, *named, *used],
         )
         return
@@ -467,8 +469,11 @@ def _plan_of_run(
 ) -> None:
     """Says what a run of a file promises of forgetting, or how many epochs a target takes."""
     at, target = required("--delta", read_delta(delta)), read_epsilon(epsilon)
-    if (epochs is None) == (target is None):
-        raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
+    require(
+        (epochs is None) != (target is None),
+        "--epochs",
+        "expected exactly one of --epochs and --epsilon",
+    )
     count = read_whole("--records", records, 1)
     run = noisy_sgd(file, "made to forget")
     must_be(target is None or target != 0.0, "--epsilon", "a number > 0", epsilon)
@@ -478,15 +483,4 @@ def _plan_of_run(
         else read_whole("--epochs", epochs, 0)
     )
     guarantee = run.unlearning(at, epochs=later, records=count)
-    cost = guarantee.epsilon(at)
-    if as_json:
-        emit_json(reading(guarantee, cost, at, epochs=later, records=count))
-        return
-    lines = [
-        f"epochs       {later} after the request, to forget {count} of {run.n} {run.unit}s",
-        f"epsilon      {shown(cost)} at delta {at!r}",
-        *staying(guarantee),
-        *origin(guarantee),
-        *basis(guarantee.adjacency, guarantee.assumptions),
-    ]
-    emit("\n".join(lines))
+    _show_plan(guarantee, run, at, later, count, as_json=as_json)

@@ -26,7 +26,7 @@ from pabi.cli.reading import (
     verdict_on_text,
     within_seconds,
 )
-from pabi.cli.signing import source_of
+from pabi.cli.verifying import source_of
 from pabi.cli.writing import emit, emit_json, one_line, partial_files
 from pabi.numbers.errors import BudgetExceeded, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
@@ -226,7 +226,7 @@ def report(
       pabi report people.ledger
       pabi report guarantee.json --registry entry.json --out report.md
     """
-    from pabi.show.registry import entry_text
+    from pabi.show.formats import entry_text
     from pabi.show.report import report_on
     from pabi.verification import verify
 

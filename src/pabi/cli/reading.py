@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
+from pabi.describe.files import Description, description_in, tables_in
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
     from pabi.account.targets import Target
-    from pabi.describe.files import Description
     from pabi.verification import Verdict
 
 # What kind of file this is, so that one given to the wrong command says to which it belongs.
@@ -204,6 +206,36 @@ OneRowEach = Annotated[
 ]
 Epochs = Annotated[str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
 
+Data = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
+        "files, folders of them, patterns in quotes; .npy files and Zarr arrays, of columns x0, x1, …; - is "
+        "a CSV on standard input.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="What the text of a CSV is in, such as latin-1 or cp1252; UTF-8 if it is left out.",
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="In place of tables: the answer to it is one."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URI",
+        help="What is asked: postgresql://…, its password in PGPASSWORD, or a file of DuckDB or SQLite.",
+    ),
+]
+
 T = TypeVar("T")
 
 SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those of `pabi.verify`
@@ -261,8 +293,6 @@ def text_of(file: str, raw: bytes, what: str) -> str:
 
 def toml_tables(file: str, text: str) -> dict[str, Any]:
     """The tables in the text of a TOML file."""
-    from pabi.describe.files import tables_in
-
     return tables_in(text, file_name(file))
 
 
@@ -273,8 +303,6 @@ def describe(file: str) -> Description:
 
 def noisy_sgd(file: str, what: str) -> Any:
     """The run of noisy SGD in a file, which alone is "audited" or "made to forget"."""
-    from pabi.describe.runs import NoisySGD
-
     run = describe(file)
     require(
         type(run) is NoisySGD, file_name(file), f'kind: expected "noisy_sgd", which alone is {what}'
@@ -284,8 +312,6 @@ def noisy_sgd(file: str, what: str) -> Any:
 
 def described(file: str, text: str) -> Description:
     """The description in the text of a run file."""
-    from pabi.describe.files import description_in
-
     table = toml_tables(file, text)
     try:
         return description_in(table)
@@ -322,8 +348,12 @@ def read_positive(name: str, text: str | None) -> float | None:
 
 def read_whole(name: str, text: str, at_least: int) -> int:
     """The option `name` as an integer of at least so much. Raises InvalidInput."""
-    if not text.isascii() or not text.isdigit() or int(text) < at_least:
-        raise InvalidInput(name, f"expected an integer ≥ {at_least}, got {text!r}")
+    must_be(
+        text.isascii() and text.isdigit() and int(text) >= at_least,
+        name,
+        f"an integer ≥ {at_least}",
+        text,
+    )
     return int(text)
 
 
@@ -405,8 +435,6 @@ def verdict_on_text(file: str, text: str, **limits: Any) -> tuple[Verdict, dict[
     What is not of our format and version is bad input; anything wrong within is refused, and is
     not read any further. `text`: that of `file`.
     """
-    from pabi.numbers.encoding import parse_json
-    from pabi.tradeoff.guarantee import FORMAT
     from pabi.verification import verify as check
 
     try:
@@ -416,8 +444,12 @@ def verdict_on_text(file: str, text: str, **limits: Any) -> tuple[Verdict, dict[
     if not verdict.ok:
         return verdict, {}, USUAL_DELTA
     data = parse_json(text)
-    stated = data.get("delta", 0.0) if data["format"] == FORMAT else 0.0
+    stated = data.get("delta", 0.0) if _is_guarantee(data) else 0.0
     return verdict, data, stated if 0.0 < stated < 1.0 else USUAL_DELTA
+
+
+def _is_guarantee(data: dict[str, Any]) -> bool:
+    return _FORMATS[data["format"]] is GUARANTEE
 
 
 def _no_certificate(text: str, bad: InvalidInput) -> str:
@@ -432,17 +464,15 @@ def _no_certificate(text: str, bad: InvalidInput) -> str:
 
 def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
     """The assumptions of an accepted guarantee that its description does not imply."""
-    from pabi.tradeoff.guarantee import FORMAT
-
-    stated = data["assumptions"] if data["format"] == FORMAT else ()
+    stated = data["assumptions"] if _is_guarantee(data) else ()
     return [sentence for sentence in stated if sentence not in verdict.assumptions]
 
 
 def notes_of(data: dict[str, Any]) -> dict[str, Any]:
     """What a file says beside what is proven."""
-    from pabi.tradeoff.guarantee import FORMAT, notes_in
+    from pabi.tradeoff.guarantee import notes_in
 
-    return notes_in(data) if data["format"] == FORMAT else {}
+    return notes_in(data) if _is_guarantee(data) else {}
 
 
 def notes_text(notes: dict[str, Any]) -> list[str]:

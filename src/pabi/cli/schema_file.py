@@ -1,7 +1,8 @@
-"""The schema file of `pabi train`, and tables as it encodes them, read some rows at a time."""
+"""The schema file of `pabi train`, tables as it encodes them, and what a secret state notes of both."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import column_at, stamps
 from pabi.execute.sources import Parts
+from pabi.execute.state_files import StateFile
 from pabi.learn.columns import (
     MISSING,
     dated,
@@ -197,11 +199,11 @@ def _target(
         return None, None
     if classifies:
         return read_levels("target.levels", table["levels"], 2, any_case=any_case), None
-    if "range" not in table:
-        raise InvalidInput(
-            "target.range",
-            f'missing: --model {model} needs the public range of the target, or "private"',
-        )
+    require(
+        "range" in table,
+        "target.range",
+        f'missing: --model {model} needs the public range of the target, or "private"',
+    )
     if table["range"] == "private":
         return None, "private"
     low, high = read_range("target.range", table["range"])
@@ -217,23 +219,28 @@ def _labels(
     labels = [folded(text, any_case) for text in texts_of(name, cells)]
     seen = set(labels)
     if levels is None:
-        if any(label.lower() in MISSING for label in seen):
-            raise InvalidInput(name, "expected a label in every row of the target, some lack it")
+        require(
+            not any(label.lower() in MISSING for label in seen),
+            name,
+            "expected a label in every row of the target, some lack it",
+        )
         require(len(seen) >= 2, name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
         return np.array(labels).astype(np.int64) if whole else np.array(labels)
     declared = {folded(text_of(level), any_case): level for level in levels}
-    if not seen <= set(declared):
-        raise InvalidInput(
-            name, "the target holds a label, or a missing one, that target.levels does not declare"
-        )
+    require(
+        seen <= set(declared),
+        name,
+        "the target holds a label, or a missing one, that target.levels does not declare",
+    )
     return np.array([declared[label] for label in labels])
 
 
 def _amounts(name: str, cells: NDArray[Any], comma: bool) -> Array:
     amounts = numbers(name, cells, comma=comma)
-    if not np.all(np.isfinite(amounts)):
-        raise InvalidInput(name, "expected a finite number in every row of the target")
+    require(
+        np.all(np.isfinite(amounts)), name, "expected a finite number in every row of the target"
+    )
     return amounts
 
 
@@ -287,8 +294,11 @@ def large_encoded(
     Beside the encoded table it returns a function from the name of a column, or of an array in a file, to its
     cells as they were read. What is outside of the schema is said once.
     """
-    if STANDARD_INPUT in files:
-        raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
+    require(
+        STANDARD_INPUT not in files,
+        "standard input",
+        "is read once, and --scratch takes passes: give files",
+    )
     names = list(encoder.columns)
     encoder.set_params(sparse_output=False).fit(next(frames(files, names)))
     passes: list[None] = []
@@ -337,3 +347,51 @@ def _shared(cells: NDArray[Any]) -> NDArray[Any]:
     shared = np.empty(len(cells), dtype=object)
     shared[:] = [texts.setdefault(c, c) if type(c) is str else c for c in cells.tolist()]
     return shared
+
+
+# What a secret state notes of the command that made it; `pabi forget` makes the estimator from it.
+
+
+_DIGITS = re.compile(r"\s*([0-9a-fA-F]{64})\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """A training by `pabi train`: the text of the schema, the model, the target, further arguments, and the
+    column of users, if there is one."""
+
+    schema: str
+    model: str
+    target: str
+    arguments: dict[str, Any]
+    groups: str | None = None
+
+    def written(self) -> str:
+        """As the note of a state."""
+        return json.dumps(vars(self))
+
+    @classmethod
+    def read(cls, file: str, note: str) -> Origin:
+        """What `written` wrote. Raises InvalidInput naming the file of the state."""
+        try:
+            return cls(**json.loads(note))
+        except (ValueError, TypeError):
+            raise InvalidInput(
+                file,
+                "expected a state that pabi train kept: one of a program is for that program",
+            ) from None
+
+    @property
+    def declared(self) -> Schema:
+        """What the schema declares."""
+        return schema_of("the schema", self.schema, self.model)
+
+
+def state_file(file: str, key_file: str) -> StateFile:
+    """The state in a file, with the key in another. Raises InvalidInput."""
+    digits = _DIGITS.fullmatch(read_text(key_file, "a key file", most=4096))
+    if digits is None:
+        raise InvalidInput(
+            "--key-file", "expected 64 hexadecimal digits, as of openssl rand -hex 32"
+        )
+    return StateFile(file, bytes.fromhex(digits[1]))

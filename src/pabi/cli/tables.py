@@ -13,9 +13,18 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pabi.cli.queries import ROWS, UNREAD
 from pabi.cli.reading import file_name
-from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of, rows_of
+from pabi.cli.table_files import (
+    ARRAY,
+    ARROW,
+    CSV,
+    ROWS,
+    STANDARD_INPUT,
+    UNREAD,
+    encoding_of,
+    ending_of,
+    rows_of,
+)
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput, extra, require, warn_once
 from pabi.numbers.showing import suggestion
@@ -190,15 +199,18 @@ def _readable_cells(frame: Any, encoding: str) -> Any:
 def _header(file: str, line: bytes) -> str:
     """The line with the names of columns, which alone says how a table is read. Raises InvalidInput."""
     name, encoding = file_name(file), encoding_of(file)
-    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InvalidInput(name, "expected UTF-8, this is UTF-16: convert it, as iconv does")
+    require(
+        not line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)),
+        name,
+        "expected UTF-8, this is UTF-16: convert it, as iconv does",
+    )
     text = line.decode(encoding, "pabi.unread")
-    if UNREAD in text:
-        raise InvalidInput(
-            name,
-            f"expected a CSV table, its first line in {encoding.removesuffix('-sig')}: what else it is in "
-            "says --encoding, such as latin-1 or cp1252",
-        )
+    require(
+        UNREAD not in text,
+        name,
+        f"expected a CSV table, its first line in {encoding.removesuffix('-sig')}: what else it is in "
+        "says --encoding, such as latin-1 or cp1252",
+    )
     return text
 
 
@@ -309,8 +321,11 @@ def _is_datum(cell: str) -> bool:
 
 def _require(file: str, columns: list[str], names: list[str]) -> None:
     for column in columns:
-        if names.count(column) > 1:
-            raise InvalidInput(file, f"expected one column {column!r}, got several of that name")
+        require(
+            names.count(column) <= 1,
+            file,
+            f"expected one column {column!r}, got several of that name",
+        )
         if column not in names:
             hint = suggestion(column, names, quoted=True)
             raise InvalidInput(file, f"expected a column {column!r}, it has none{hint}")

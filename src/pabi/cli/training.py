@@ -1,20 +1,17 @@
-"""`pabi train`, `pabi plan`, `pabi schema`, `pabi predict`: from a table to a model and its guarantee."""
+"""`pabi train`, `pabi plan`, `pabi schema`: from a table to a model and its guarantee."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
 import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -22,10 +19,14 @@ import typer
 from pabi.cli.ledgers import opened, refuse_beyond
 from pabi.cli.reading import (
     Adjacency,
+    Data,
+    Database,
+    Encoding,
     Epochs,
     FeatureNorm,
     Model,
     OneRowEach,
+    Query,
     TargetAdvantage,
     TargetDelta,
     TargetEpsilon,
@@ -35,10 +36,10 @@ from pabi.cli.reading import (
     read_any_target,
     read_positive,
 )
-from pabi.cli.state_origin import Origin, state_file
-from pabi.cli.table_files import STANDARD_INPUT, rows_of, table_files, tables
-from pabi.cli.tables import frames, names_of, whole_frames
+from pabi.cli.table_files import rows_of, table_files, tables
+from pabi.cli.tables import names_of
 from pabi.cli.writing import basis, complain, emit, one_line, origin, partial_files, write_model
+from pabi.describe.files import run_file, to_dict
 from pabi.execute.progress import Listener, heard_by, is_array_file
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown, shown_down
@@ -48,37 +49,7 @@ if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
     from pabi.cli.schema_file import Schema
     from pabi.execute.state_files import StateFile
-    from pabi.tradeoff.guarantee import Guarantee
 
-Data = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="DATA",
-        help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
-        "files, folders of them, patterns in quotes; .npy files and Zarr arrays, of columns x0, x1, …; - is "
-        "a CSV on standard input.",
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        metavar="NAME",
-        help="What the text of a CSV is in, such as latin-1 or cp1252; UTF-8 if it is left out.",
-    ),
-]
-Query = Annotated[
-    str | None,
-    typer.Option("--query", metavar="SQL", help="In place of tables: the answer to it is one."),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        "--database",
-        metavar="URI",
-        help="What is asked: postgresql://…, its password in PGPASSWORD, or a file of DuckDB or SQLite.",
-    ),
-]
 _PATIENCE = 2.0  # seconds of training before it is said how long it takes
 _UNITS = ((525_960.0, "years"), (1440.0, "days"), (60.0, "hours"), (1.0, "minutes"))
 ASKED = (
@@ -209,27 +180,33 @@ def train(
         "epochs": read_positive("--epochs", epochs),
         "users": users,
     }
-    from pabi.cli.schema_file import schema_text
+    from pabi.cli.schema_file import Origin, schema_text
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
-    if keep_state is not None and scratch is not None:
-        raise InvalidInput(
-            "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
-        )
+    require(
+        keep_state is None or scratch is None,
+        "--scratch",
+        "expected none with --keep-state: forgetting takes a table in memory",
+    )
     for option, value in (("--encoding", encoding), ("--query", query)):
-        if keep_state is not None and value is not None:
-            raise InvalidInput(
-                option, "expected none with --keep-state: forgetting takes files in UTF-8"
-            )
-    if keep_state is not None and goal.epsilon is None:
-        raise InvalidInput("--keep-state", f"expected --epsilon with it, got --{goal.name}")
+        require(
+            keep_state is None or value is None,
+            option,
+            "expected none with --keep-state: forgetting takes files in UTF-8",
+        )
+    require(
+        keep_state is None or goal.epsilon is not None,
+        "--keep-state",
+        f"expected --epsilon with it, got --{goal.name}",
+    )
     keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
-    if grouped and one_row_each:
-        raise InvalidInput(
-            "--one-row-each", "expected none with --groups, which says whose a row is"
-        )
+    require(
+        not (grouped and one_row_each),
+        "--one-row-each",
+        "expected none with --groups, which says whose a row is",
+    )
     extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
@@ -268,23 +245,19 @@ def train(
         proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
+    met = f"{goal.name:<12} {shown(goal.cost(proven))}{goal.place} (target {goal.most!r})"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
     lines += [
         f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
-        *(() if goal.epsilon is not None else (_met(goal, proven),)),
+        *(() if goal.epsilon is not None else (met,)),
         *(() if budget is None else (_left(budget),)),
     ]
-    emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+    emit("\n".join(lines + origin(proven) + basis(proven)))
 
 
 def _argument(goal: Target) -> float | Target:
     """The argument `epsilon` of an estimator."""
     return replace(goal, delta=None) if goal.epsilon is None else goal.epsilon
-
-
-def _met(goal: Target, proven: Guarantee) -> str:
-    """A line for a target that is no ε."""
-    return f"{goal.name:<12} {shown(goal.cost(proven))}{goal.place} (target {goal.most!r})"
 
 
 def ask_of_users(names: Sequence[str], answer: str) -> None:
@@ -344,10 +317,13 @@ def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFil
         return None
     if key_file is None:
         raise InvalidInput("--key-file", "missing: a secret state is encrypted")
-    if schema.levels is None and schema.range is None:
-        raise InvalidInput(
-            "target.levels", "missing in the schema: --keep-state takes labels that are declared"
-        )
+    require(
+        schema.levels is not None or schema.range is not None,
+        "target.levels",
+        "missing in the schema: --keep-state takes labels that are declared",
+    )
+    from pabi.cli.schema_file import state_file
+
     return state_file(file, key_file)
 
 
@@ -364,10 +340,11 @@ def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schem
 
     must_be(model in MODELS, "--model", f"one of {', '.join(MODELS)}", model)
     schema = schema_of(file, text, model)
-    if target is not None and target in schema.columns:
-        raise InvalidInput(
-            "--target", f"expected a column that is not a feature, got [columns.{target}]"
-        )
+    require(
+        target is None or target not in schema.columns,
+        "--target",
+        f"expected a column that is not a feature, got [columns.{target}]",
+    )
     return schema
 
 
@@ -378,8 +355,9 @@ def _columns_beside(
     if groups is None:
         require(users is None, "--groups", "missing: --users counts the users of that column")
         return []
-    if groups in schema.columns or groups == target:
-        raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
+    must_be(
+        groups not in schema.columns and groups != target, "--groups", "a column of its own", groups
+    )
     return [groups]
 
 
@@ -437,8 +415,11 @@ def _read_in_passes(
     """The table, to be read in passes; users alone are in memory."""
     from pabi.cli.schema_file import ids_of, large_encoded
 
-    if schema.range is None and schema.levels is None:
-        raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
+    require(
+        schema.range is not None or schema.levels is not None,
+        "target.levels",
+        "missing: --scratch needs the levels of the target",
+    )
     table, column = large_encoded(files, encoder, scratch)
     targets = column(target).mapped(lambda cells: schema.targets(target, cells))
     users = next((ids_of(column(name).together()) for name in groups), None)
@@ -489,7 +470,6 @@ def plan(
       pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
     """
     from pabi.cli.schema_file import schema_text
-    from pabi.describe.files import run_file, to_dict
 
     goal = read_any_target(
         epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
@@ -508,8 +488,11 @@ def plan(
         epsilon=_argument(goal),
         delta=at,
     )
-    if declared.range is None and declared.levels is None:
-        raise InvalidInput(schema, "target: expected levels: without data nothing else says them")
+    require(
+        declared.range is not None or declared.levels is not None,
+        schema,
+        "target: expected levels: without data nothing else says them",
+    )
     planned = estimator.plan(size, len(declared.encoder.get_feature_names_out()))
     if out is not None:
         comments = f"planned for {goal.name} {goal.most!r}{goal.place}, {size} {planned.size.unit}s"
@@ -586,15 +569,21 @@ def schema(
 
 def _names(files: list[str], columns: str | None, encoding: str | None) -> list[str]:
     """The names of columns, each once and none empty."""
-    if bool(files) == (columns is not None):
-        raise InvalidInput("--columns", "expected the names of columns, or a table: one of them")
+    require(
+        bool(files) != (columns is not None),
+        "--columns",
+        "expected the names of columns, or a table: one of them",
+    )
     if columns is not None:
         return _distinct("--columns", [name.strip() for name in columns.split(",")])
     first, *others = table_files(files, encoding)
     names = _distinct(first, names_of(first))
     for other in others:
-        if set(_distinct(other, names_of(other))) != set(names):
-            raise InvalidInput(other, f"expected the columns of {first!r}, got others")
+        require(
+            set(_distinct(other, names_of(other))) == set(names),
+            other,
+            f"expected the columns of {first!r}, got others",
+        )
     return names
 
 
@@ -602,8 +591,11 @@ def _distinct(source: str, names: list[str]) -> list[str]:
     """Those that are not empty. Raises InvalidInput, without any name, for none at all and for one twice."""
     present = [name for name in names if name]
     require(present, source, "expected the names of columns, got none")
-    if len(set(present)) < len(present):
-        raise InvalidInput(source, "expected columns of different names, got one name twice")
+    require(
+        len(set(present)) == len(present),
+        source,
+        "expected columns of different names, got one name twice",
+    )
     return present
 
 
@@ -623,283 +615,3 @@ def _key(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_-]+", name):
         return name
     return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-# Models that are predicted with, and `pabi predict`.
-
-
-_EXPECTED = (
-    "expected a model that pabi train wrote, or a pipeline that ends with a fitted estimator of "
-    "pabi's (skops)"
-)
-_ESTIMATORS = frozenset(
-    {
-        "pabi.learn.classifiers.PrivateLinearSVC",
-        "pabi.learn.classifiers.PrivateLogisticRegression",
-        "pabi.learn.classifiers.PrivateRidgeClassifier",
-        "pabi.learn.random_features.PrivateKernelClassifier",
-        "pabi.learn.random_features.PrivateKernelRegressor",
-        "pabi.learn.regressors.PrivateGammaRegressor",
-        "pabi.learn.regressors.PrivateHuberRegressor",
-        "pabi.learn.regressors.PrivateLinearRegression",
-        "pabi.learn.regressors.PrivatePoissonRegressor",
-    }
-)
-# What estimators and transformers are and hold. Each only stores and checks what it is made of: none runs
-# code that a file brings.
-TYPES = _ESTIMATORS | {
-    "pabi.account.targets.Target",
-    "pabi.describe.batches.BallsInBins",
-    "pabi.describe.batches.Cyclic",
-    "pabi.describe.batches.FixedSize",
-    "pabi.describe.batches.FullBatch",
-    "pabi.describe.batches.Poisson",
-    "pabi.describe.batches.Reshuffle",
-    "pabi.describe.batches.ShuffleOnce",
-    "pabi.describe.statistics.NoisyColumnStatistics",
-    "pabi.describe.losses.Loss",
-    "pabi.describe.runs.NoisySGD",
-    "pabi.describe.statistics.NoisySecondMoments",
-    "pabi.execute.large_records.RowMap",
-    "pabi.tradeoff.guarantee.Guarantee",
-    "pabi.learn.imputer.PrivateCategories",
-    "pabi.learn.imputer.PrivateImputer",
-    "pabi.learn.random_features.RandomFeatures",
-    "pabi.learn.scaler.PrivateRanges",
-    "pabi.learn.scaler.PrivateScaler",
-    "pabi.learn.schema.SchemaEncoder",
-    "pabi.learn.scaler.PrivateWhitener",
-}
-# A list of columns, which transformers of columns hold in scikit-learn 1.6, and which skops does not know.
-_LISTS = frozenset({"sklearn.compose._column_transformer._RemainderColsList"})
-TRUSTED = TYPES | _LISTS
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """A pipeline by its parts.
-
-    `columns`: which columns of a table it reads. `encoder`: of the schema, None where `estimator` is a whole
-    pipeline that takes the columns as they are.
-    """
-
-    columns: tuple[str, ...]
-    encoder: Any
-    estimator: Any
-
-    @property
-    def last(self) -> Any:
-        """The private estimator."""
-        return self.estimator if self.encoder is not None else self.estimator.steps[-1][1]
-
-
-def load_model(file: str) -> LoadedModel:
-    """The model in a file.
-
-    skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TRUSTED`.
-    """
-    extra("skops.io", "train")
-    require(Path(file).is_file(), file, f"{_EXPECTED}: no such file")
-    model = read_skops(
-        file,
-        lambda foreign: f"{_EXPECTED}, got one that holds a {foreign}: not loaded",
-        lambda bad: f"{_EXPECTED}: {type(bad).__name__}: {bad}",
-    )
-    return _parts_model(file, model)
-
-
-def read_skops(file: str, foreign: Callable[[str], str], unread: Callable[[Exception], str]) -> Any:
-    """What a skops file holds. Raises InvalidInput, with what is said of a type not trusted and of errors."""
-    io = extra("skops.io", "train")
-    try:
-        types = sorted(set(io.get_untrusted_types(file=file)) - TRUSTED)
-        if types:
-            raise InvalidInput(file, foreign(types[0]))
-        return io.load(file, trusted=sorted(TRUSTED))
-    except InvalidInput:
-        raise
-    except Exception as bad:  # of whatever kind: the file is a stranger's
-        raise InvalidInput(file, unread(bad)) from None
-
-
-def _parts_model(file: str, model: Any) -> LoadedModel:
-    from sklearn.pipeline import Pipeline
-
-    from pabi.learn.schema import SchemaEncoder
-    from pabi.tradeoff.guarantee import Guarantee
-
-    steps = [step for _, step in model.steps] if type(model) is Pipeline else []
-    alike = len(steps) > 1 and _name(steps[-1]) in _ESTIMATORS
-    if not alike or type(getattr(steps[-1], "guarantee_", None)) is not Guarantee:
-        raise InvalidInput(
-            file, f"{_EXPECTED}: steps that prepare a table, and a fitted model after them"
-        )
-    if len(steps) == 2 and type(steps[0]) is SchemaEncoder:
-        return LoadedModel(tuple(steps[0].columns), steps[0], steps[1])
-    return LoadedModel(_named_columns(file, steps[0]), None, model)
-
-
-def _named_columns(file: str, first: Any) -> tuple[str, ...]:
-    """The columns that a first step was fitted to. Raises InvalidInput where they had no names."""
-    names = getattr(first, "feature_names_in_", None)
-    if names is None:
-        raise InvalidInput(file, f"{_EXPECTED}: fitted to a table whose columns have names")
-    return tuple(map(str, names))
-
-
-def _name(thing: Any) -> str:
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
-
-
-def refuse_another_schema(schema: str, encoder: Any) -> None:
-    """Raises InvalidInput unless a schema file declares the columns that the model was trained with."""
-    from pabi.learn.schema import SchemaEncoder
-
-    stated = SchemaEncoder.from_toml(schema).columns
-    theirs = encoder.columns
-    if stated.keys() == theirs.keys() and [*stated] != [*theirs]:
-        raise InvalidInput(schema, f"columns: expected the order {', '.join(map(repr, theirs))}")
-    for name in dict.fromkeys((*theirs, *stated)):
-        require(
-            stated.get(name) == theirs.get(name),
-            schema,
-            f"columns.{name}: expected what the model was trained with, {theirs.get(name)!r}",
-        )
-
-
-# `pabi predict`: predictions of a model that `pabi train` wrote, for a table without the target.
-
-
-def predict(
-    model: Annotated[
-        str,
-        typer.Argument(metavar="MODEL", help="A model of pabi train, or a pipeline (skops)."),
-    ],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", metavar="FILE", help="Where to write predictions (CSV); - is standard output."
-        ),
-    ],
-    data: Data = None,
-    query: Query = None,
-    database: Database = None,
-    proba: Annotated[
-        bool, typer.Option("--proba", help="The probability of every class beside it.")
-    ] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            metavar="P",
-            min=0.0,
-            max=1.0,
-            help="Of two classes predict the second one from this probability on, in place of 0.5; public.",
-        ),
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(
-            "--schema", metavar="FILE", help="Refuse a model that was trained with another schema."
-        ),
-    ] = None,
-    identity: Annotated[
-        str | None,
-        typer.Option(
-            "--id", metavar="COLUMN", help="Copy this column, which is no feature, beside them."
-        ),
-    ] = None,
-    encoding: Encoding = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
-) -> None:
-    """Predict a table with a model that pabi train wrote, or a fitted pipeline of pabi's steps.
-
-    The table has the columns of the schema, or those that the pipeline was fitted to; others, the target too,
-    are not looked at. Cells that are missing count as in training. There is one line for each row, in the
-    order of the table; --id COLUMN says which it is of. At most 16384 rows are in memory; of a pipeline
-    without a schema a whole file, whose columns are numbers or text as pandas reads them. DATA may be - for a
-    CSV on standard input.
-
-    The guarantee of the model protects the people it was trained on. Predictions also tell something about
-    the people in this table.
-
-    \b
-    Examples:
-      pabi predict model.skops new.csv --out predictions.csv
-      pabi predict model.skops new.csv --proba --out - | head
-    """
-    loaded = load_model(model)
-    for option, needed in (("--proba", proba), ("--threshold", threshold is not None)):
-        if needed and not hasattr(loaded.last, "predict_proba"):
-            kind = type(loaded.last).__name__
-            raise InvalidInput(option, f"expected a logistic model, got a {kind}")
-    if threshold is not None and (count := len(loaded.last.classes_)) != 2:
-        raise InvalidInput("--threshold", f"expected a model of two classes, got one of {count}")
-    if schema is not None:
-        if loaded.encoder is None:
-            raise InvalidInput("--schema", "expected none: this model was trained without a schema")
-        refuse_another_schema(schema, loaded.encoder)
-    if out != STANDARD_INPUT and not out.lower().endswith(".csv"):
-        raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
-    if identity in loaded.columns:
-        raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
-    files = tables(data or [], encoding, query=query, database=database)
-    blocks = _rows(loaded, files, proba, threshold, [] if identity is None else [identity])
-    if out == STANDARD_INPUT:
-        for block in blocks:
-            emit(_csv(block))
-        return
-    used = [model, *files, *([] if schema is None else [schema])]
-    lines = 0
-    with (
-        partial_files((out,), force, unlike=used) as (part,),
-        part.open("w", encoding="utf-8", newline="") as stream,
-    ):
-        for block in blocks:
-            stream.write(_csv(block))
-            lines += len(block)
-    emit(f"predictions  {lines - 1} rows in {one_line(out)}")
-
-
-def _rows(
-    model: LoadedModel, files: list[str], proba: bool, threshold: float | None, ids: list[str]
-) -> Iterator[list[Sequence[Any]]]:
-    """Rows of the output, some at a time. The names come with the first: a table that is refused has none."""
-    from pabi.execute.cells import cells_of, is_missing
-
-    estimator = model.estimator
-    classes = [f"probability={label}" for label in model.last.classes_] if proba else []
-    names = [(*ids, "prediction", *classes)]
-    for features, beside in _tables(model, files, ids):
-        copied = [cells_of(beside[name]).tolist() for name in ids]
-        likely: Any = None
-        if proba or threshold is not None:
-            likely = estimator.predict_proba(features)
-        if threshold is None:
-            labels = estimator.predict(features).tolist()
-        else:
-            labels = model.last.classes_[(likely[:, 1] >= threshold).astype(int)].tolist()
-        shares = likely.tolist() if proba else [[]] * len(labels)
-        parts = zip(zip(labels, *copied, strict=True), shares, strict=True)
-        rows = [
-            (*("" if is_missing(cell) else cell for cell in cells), label, *share)
-            for (label, *cells), share in parts
-        ]
-        yield [*names, *rows]
-        names = []
-
-
-def _tables(model: LoadedModel, files: list[str], ids: list[str]) -> Iterator[tuple[Any, Any]]:
-    """What the estimator is given: encoded rows, some at a time, or whole files as pandas reads them; and
-    frames with the ids."""
-    columns = list(model.columns)
-    if model.encoder is None:
-        return ((frame[columns], frame) for frame in whole_frames(files, columns, ids))
-    read = frames(files, [*columns, *ids])
-    return ((model.encoder.transform(frame), frame) for frame in read)
-
-
-def _csv(rows: list[Sequence[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()

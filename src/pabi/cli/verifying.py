@@ -1,39 +1,44 @@
-"""`pabi verify`: what a certificate proves, and whether a model is the one that a file speaks of."""
+"""`pabi verify` and `pabi sign`: what a certificate proves, of which model, and who stands behind it."""
 
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pabi.cli.predicting import read_skops
 from pabi.cli.reading import (
+    SIGNATURES,
     Seconds,
     notes_of,
     notes_text,
+    read_bytes,
     read_delta,
     read_epsilon,
+    read_text,
+    required,
     stated_besides,
     stranger,
     text_of,
     verdict_on_text,
     within_seconds,
 )
-from pabi.cli.signing import beside, by_signer
-from pabi.cli.training import read_skops
-from pabi.cli.writing import emit, emit_json, one_line, shape
-from pabi.numbers.errors import require
+from pabi.cli.writing import emit, emit_json, one_line, partial_files, shape
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
-    from pabi.show.signatures import Signed
+    from pabi.show.attesting import Signed
+    from pabi.show.report import Source
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
-    from pabi.verification.bounds import JointBound
 
 _SCOPES = {
     "run": "run (slopes, sensitivities and noises derived again from the description)",
@@ -111,10 +116,12 @@ def verify(
         mu = "" if as_json else _mu(verdict)
     comparison = None if model is None else _compared(model, data)
     if as_json:
-        emit_json(_table(verdict, data, reading, comparison) | _signed(signed))
+        by_key = {} if signed is None else _signers_table(signed)
+        emit_json(_table(verdict, data, reading, comparison) | by_key)
     else:
-        by = [] if signed is None else _signers(signed, beside(file))
-        emit("\n".join(_lines(verdict, data, reading, [*by, *_model(comparison)], mu)))
+        compared = [] if signed is None else _signers(signed, beside(file))
+        compared += [] if comparison is None else comparison.lines
+        emit("\n".join(_lines(verdict, data, reading, compared, mu)))
     if reading.met is False or (comparison is not None and not comparison.same) or signed == ():
         raise typer.Exit(1)
 
@@ -163,11 +170,9 @@ def _epsilon_of(verdict: Verdict, delta: float, limit: float | None) -> float:
 
 def _delta_of(verdict: Verdict, epsilon: float) -> float:
     """A proven δ at `epsilon`; of a product the first near the accountant's that the checker proves."""
-    delta = _proven(verdict).delta(epsilon)
-    return delta if verdict.product is None else _first_proven(verdict.product, delta, epsilon)
-
-
-def _first_proven(product: JointBound, delta: float, epsilon: float) -> float:
+    delta, product = _proven(verdict).delta(epsilon), verdict.product
+    if product is None:
+        return delta
     candidates = (delta * factor for factor in _ABOVE)
     proven = (d for d in candidates if 0.0 < d < 1.0 and product.epsilon(d, epsilon) <= epsilon)
     return next(proven, 1.0)
@@ -262,7 +267,7 @@ def parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[s
     """(assumptions that follow from the description, those that certificates merely list)."""
     from pabi.show.report import assumed
 
-    named = set(assumed(data))
+    named = assumed(data)
     every = verdict.assumptions
     return [a for a in every if a not in named], [a for a in every if a in named]
 
@@ -283,10 +288,8 @@ def _signers(signed: tuple[Signed, ...], where: str) -> list[str]:
     ]
 
 
-def _signed(signed: tuple[Signed, ...] | None) -> dict[str, Any]:
-    """The same for programs; nothing where nobody asked."""
-    if signed is None:
-        return {}
+def _signers_table(signed: tuple[Signed, ...]) -> dict[str, Any]:
+    """The same for programs."""
     names = ("name", "role", "date", "sentences")
     return {"signed": [{name: getattr(s.statement, name) for name in names} for s in signed]}
 
@@ -326,10 +329,6 @@ class _Comparison:
         ]
 
 
-def _model(comparison: _Comparison | None) -> list[str]:
-    return [] if comparison is None else comparison.lines
-
-
 def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     """Whether the notes have the hash of a model; earlier versions noted those of what its steps release."""
     from pabi.tradeoff.certificate import SHA256, digest, models_in, releases_in
@@ -338,6 +337,7 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
     require(hashes, "--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
+    from pabi.show.report import tables_in
 
     if _of_torch(file):
         return _compared_state(file, models)
@@ -358,7 +358,7 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
         reason = "its released values are others"
     elif models and whole not in models:
         reason = "its steps, settings or fitted values are others"
-    elif models and not any(_within(one._payload, data) for one in own if one.certificate):
+    elif models and not any(one._payload in tables_in(data) for one in own if one.certificate):
         reason = "its own guarantee is another"
     return _Comparison(reason, names, bool(models))
 
@@ -393,8 +393,174 @@ def _of_forgetting(model: Any) -> list[Any]:
     return [] if guarantee is None else [guarantee]
 
 
-def _within(part: Any, whole: Any) -> bool:
-    """Whether a part of a certificate stands somewhere in a file."""
-    if isinstance(whole, dict):
-        return bool(part == whole) or any(_within(part, one) for one in whole.values())
-    return isinstance(whole, list) and any(_within(part, one) for one in whole)
+# `pabi sign`: who stands behind a guarantee, and what they attest; and what others read of it.
+
+
+_MOST_OF_A_KEY = 1 << 14  # bytes
+
+
+def sign(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help="A guarantee or certificate (JSON), as a file."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="N", help="Who signs. Required.")
+    ] = None,
+    role: Annotated[
+        str,
+        typer.Option("--role", metavar="R", help="officer, engineer or publisher."),
+    ] = "publisher",
+    attest: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attest",
+            metavar="K",
+            help="The number of a sentence in the report, an officer's in part 1, an engineer's in part 2, "
+            "or all. May be given several times.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", metavar="FILE", help="A private key (PEM). Without one a name is only typed."
+        ),
+    ] = None,
+    new_key: Annotated[
+        str | None,
+        typer.Option(
+            "--new-key", metavar="FILE", help="Make a private key, and FILE.pub beside it."
+        ),
+    ] = None,
+    seconds: Seconds = None,
+) -> None:
+    """Sign a guarantee, and attest what it rests on.
+
+    A statement is added to FILE.sig: the SHA-256 of the file, a name, a role, the date and the sentences that
+    are attested, signed with Ed25519 where a key is given. pabi report shows them, pabi verify --signer
+    checks them. The certificate is verified first. Exit 1 if it is refused: then nothing is signed.
+
+    \b
+    Examples:
+      pabi sign --new-key ada.key
+      pabi sign guarantee.json --name "Ada Lovelace" --role engineer --attest all --key ada.key
+      pabi sign guarantee.json --name "Grace Hopper" --role officer --attest 1 --attest 2
+      pabi verify guarantee.json --signer ada.key.pub
+    """
+    from pabi.show.attesting import write_new_key
+
+    if new_key is not None:
+        alone = file is None and name is None and not attest and key is None
+        require(alone, "--new-key", "expected alone: it only makes a key")
+        public = write_new_key(new_key)
+        emit(f"private key  {new_key}: keep it, and show it to nobody\npublic key   {public}")
+        return
+    path = required("FILE", file)
+    require(path != "-", "FILE", "expected a file: the statements are written beside it")
+    signed = _signed(
+        path, required("--name", name), role, attest=attest or [], key=key, seconds=seconds
+    )
+    one = signed[-1]
+    count = len(one.statement.sentences)
+    emit(
+        f"statement    added to {beside(path)}, {len(signed)} in all\n"
+        f"file         SHA-256 {one.statement.sha256}\n"
+        f"attests      {count} sentence{'s' * (count != 1)}, as {one.statement.role}\n"
+        f"standing     {one.standing}"
+    )
+
+
+def beside(file: str) -> str:
+    """The name of the file with the statements about another."""
+    from pabi.show.attesting import SUFFIX
+
+    return f"{file}{SUFFIX}"
+
+
+def _signed(
+    file: str, name: str, role: str, *, attest: list[str], key: str | None, seconds: str | None
+) -> tuple[Signed, ...]:
+    """Adds a statement to those beside the file, and returns them all."""
+    from pabi.show import attesting
+
+    private = None
+    if key is not None:
+        private = attesting.read_private(read_bytes(key, "a private key", _MOST_OF_A_KEY), key)
+    raw = stranger(file)
+    statement = attesting.stated(raw, name, role, _attested(file, raw, role, attest, seconds))
+    before = source_of(file, raw).signed
+    for one in before:
+        require(
+            one.trouble is None,
+            beside(file),
+            f"holds a statement that is not valid ({one.trouble}): expected this file to be moved away",
+        )
+    new = attesting.Signed(statement) if private is None else attesting.sign(statement, private)
+    every = (*before, new)
+    with partial_files((beside(file),), True, unlike=(file,)) as (part,):
+        part.write_text(attesting.signatures_text(every), encoding="utf-8")
+    return every
+
+
+def _attested(
+    file: str, raw: bytes, role: str, attest: list[str], seconds: str | None
+) -> tuple[str, ...]:
+    """The exact sentences that are attested, of a file whose proof is accepted."""
+    from pabi.show.report import stated_in, tickable
+
+    text = text_of(file, raw, "a certificate or guarantee (JSON)")
+    with within_seconds(seconds) as limits:
+        verdict, *_ = verdict_on_text(file, text, **limits)
+        if not verdict.ok:
+            emit(f"verdict      refused, and not signed: {one_line(verdict.reason)}")
+            raise typer.Exit(1)
+        guarantee = stated_in(text, verdict)
+        assert guarantee is not None
+        every = tickable(guarantee, verdict, role)
+    if not attest:
+        return ()
+    require(every, "--role", "expected officer or engineer: a publisher attests no sentence")
+    numbers = (
+        range(len(every)) if attest == ["all"] else [_number(one, len(every)) for one in attest]
+    )
+    return tuple(dict.fromkeys(s for k in numbers for s in every[k].exact))
+
+
+def _number(text: str, most: int) -> int:
+    whole = text.isascii() and text.isdigit() and 1 <= int(text) <= most
+    must_be(whole, "--attest", f"all, or numbers from 1 to {most}", text)
+    return int(text) - 1
+
+
+# What was signed, for those who read it.
+
+
+def source_of(file: str, raw: bytes) -> Source:
+    """A file with these bytes, and the statements beside it. Raises InvalidInput for what are none."""
+    from pabi.show.attesting import MOST, read_signatures
+    from pabi.show.report import Source
+
+    where = beside(file)
+    if file == "-" or not os.path.lexists(where):
+        return Source(raw)
+    text = read_text(where, "statements about a file (JSON)", MOST, kinds=(SIGNATURES,))
+    try:
+        return Source(raw, read_signatures(text, raw), text)
+    except InvalidInput as bad:
+        raise InvalidInput(where, f"expected statements about a file: {bad}") from None
+
+
+def by_signer(file: str, raw: bytes, signer: str) -> tuple[Signed, ...]:
+    """The valid statements about a file that were signed with a public key, given as digits or as a file."""
+    from pabi.show.attesting import read_public
+
+    # Digits are a key whatever lies here under their name: a folder may be somebody else's.
+    try:
+        digits = read_public(signer, "--signer")
+    except InvalidInput:
+        if not Path(signer).is_file():
+            raise
+        digits = read_public(read_text(signer, "a public key", _MOST_OF_A_KEY), "--signer")
+    require(file != "-", "--signer", "expected a file: the statements are read beside it")
+    every = source_of(file, raw).signed
+    return tuple(one for one in every if one.key == digits and one.trouble is None)

@@ -38,12 +38,16 @@ def partial_files(
     for path in paths:
         require(path.parent.is_dir(), str(path), "expected a file in an existing folder")
         require(not path.is_dir(), str(path), "expected a file to write, got a folder")
-        if path.exists() and not path.is_file():
-            raise InvalidInput(str(path), "expected a file to write, got a device")
+        require(
+            path.is_file() or not path.exists(), str(path), "expected a file to write, got a device"
+        )
     _refuse_existing(paths, force)
     used = [os.path.realpath(name) for name in (*unlike, *files)]
-    if len(set(used)) < len(used):
-        raise InvalidInput("--out", "expected files of their own for all that is read or written")
+    require(
+        len(set(used)) == len(used),
+        "--out",
+        "expected files of their own for all that is read or written",
+    )
     # Names that nobody else has: the number of a process may be that of one which was killed before.
     parts = [path.with_name(f".{path.name}.{secrets.token_hex(4)}.part") for path in paths]
     try:
@@ -93,8 +97,9 @@ def _remove(parts: Sequence[Path]) -> None:
 
 def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
     for path in paths:
-        if path.exists() and not force:
-            raise InvalidInput(str(path), "exists already: expected a new name, or --force")
+        require(
+            force or not path.exists(), str(path), "exists already: expected a new name, or --force"
+        )
 
 
 @contextlib.contextmanager
@@ -197,10 +202,10 @@ def _json_ready(value: Any) -> Any:
     return [_json_ready(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
-def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:
+def basis(guarantee: Guarantee) -> list[str]:
     """Lines of what a reading means nothing without: adjacency and assumptions."""
-    sentences = [f"  - {one_line(sentence)}" for sentence in assumptions]
-    return [f"adjacency    {adjacency}", "assumptions", *(sentences or ["  (none)"])]
+    sentences = [f"  - {one_line(sentence)}" for sentence in guarantee.assumptions]
+    return [f"adjacency    {guarantee.adjacency}", "assumptions", *(sentences or ["  (none)"])]
 
 
 def origin(guarantee: Guarantee) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -27,15 +27,13 @@ from pabi.literature.axes import LABELS, Axis, Description, axis_of
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.rounding import Array
 from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.show.themes import axes_for, legend_within, palette
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.verification import verify
-
-if TYPE_CHECKING:
-    from pabi.numbers.rounding import Array
 
 OURS, INSTANCE = "pabi", "exact instance"
 _UNLIKE = ": not comparable, the run has "
@@ -399,8 +397,12 @@ def _others(also: Any, names: Collection[str], run: Description, delta: float) -
     """A row for everything that was handed over. Raises InvalidInput."""
     validate.instance("also", also, Mapping, "a mapping from names,")
     for name in also:
-        if not isinstance(name, str) or not name.strip() or name in names:
-            raise InvalidInput("also", f"expected names that no bound has, got {name!r}")
+        must_be(
+            isinstance(name, str) and name.strip() and name not in names,
+            "also",
+            "names that no bound has",
+            name,
+        )
     return [_row_beside(name, bound, run, delta) for name, bound in also.items()]
 
 

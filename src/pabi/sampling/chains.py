@@ -43,7 +43,14 @@ from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import least_move
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, SamplingWarning, warn, warn_once
+from pabi.numbers.errors import (
+    InvalidInput,
+    NotApplicable,
+    SamplingWarning,
+    require,
+    warn,
+    warn_once,
+)
 from pabi.numbers.rounding import HALF_ULP, Array, root_of_fraction_up, times_up
 from pabi.sampling.draws import Draws, drawn
 from pabi.sampling.linear_models import MeanGradient
@@ -428,8 +435,7 @@ def thinned(release: str, thin: int, steps: int) -> int | None:
     validate.integer("thin", thin, at_least=1, at_most=steps)
     if release == "path":
         return thin
-    if thin != 1:
-        raise InvalidInput("thin", f'expected 1 with release="last", got {thin}')
+    require(thin == 1, "thin", f'expected 1 with release="last", got {thin}')
     return None
 
 
@@ -581,8 +587,11 @@ def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]
         values = beta[(middles * (len(beta) / steps)).astype(np.intp)]
     else:
         values = np.array([float(beta(t)) for t in (middles * length).tolist()])
-        if not np.all(np.isfinite(values) & (values >= 0.0)):
-            raise InvalidInput("inverse_temperature", "expected finite numbers ≥ 0 at all times")
+        require(
+            np.all(np.isfinite(values) & (values >= 0.0)),
+            "inverse_temperature",
+            "expected finite numbers ≥ 0 at all times",
+        )
     return length * values, math.sqrt(2.0 * length)
 
 

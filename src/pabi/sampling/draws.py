@@ -6,22 +6,20 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.langevin import LangevinChain
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.execute.hiding import Machines
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, extra
+from pabi.numbers.errors import NotApplicable, extra, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down
-
-if TYPE_CHECKING:
-    from pabi.describe.iteration import NoisyIteration
-    from pabi.describe.langevin import LangevinChain
-    from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-    from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.guarantee import Guarantee
 
 _FEWEST = 4  # draws a chain, for halves to have a variance
 
@@ -111,10 +109,8 @@ def _by_name(draws: Array, names: Any) -> dict[str, Array]:
     labels = [str(name) for name in names]
     flat = draws.reshape(*draws.shape[:2], -1)
     count = flat.shape[2]
-    if len(labels) != count:
-        raise InvalidInput("names", f"expected {count}, one a coordinate, got {len(labels)}")
-    if len(set(labels)) != count:
-        raise InvalidInput("names", f"expected different ones, got {labels!r}")
+    require(len(labels) == count, "names", f"expected {count}, one a coordinate, got {len(labels)}")
+    must_be(len(set(labels)) == count, "names", "different ones", labels)
     return {label: flat[:, :, i] for i, label in enumerate(labels)}
 
 
@@ -167,11 +163,11 @@ class Draws(_Released):
                 'only last iterates were released: diagnostics are read off a path, release="path"'
             )
         draws = self._after(discard)
-        if draws.shape[1] < _FEWEST:
-            raise InvalidInput(
-                "discard",
-                f"expected at least {_FEWEST} draws a chain to be left, got {draws.shape[1]}",
-            )
+        require(
+            draws.shape[1] >= _FEWEST,
+            "discard",
+            f"expected at least {_FEWEST} draws a chain to be left, got {draws.shape[1]}",
+        )
         stats = extra("arviz_stats.base", "sampling").array_stats
         axes = {"chain_axis": 0, "draw_axis": 1}
         return Diagnostics(

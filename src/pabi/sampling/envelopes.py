@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe import prox
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 # The sets that exact sampling draws from: a ball or a box, cut with balls.
@@ -121,24 +121,28 @@ def read_region(domain: Any, dimension: int, diameter: float) -> Region:
     shape = domain.point_shape
     if domain.diameter is None:
         raise InvalidInput("domain", f"expected a bounded set of known shape, got {domain!r}")
-    if shape not in (None, (dimension,)):
-        raise InvalidInput(
-            "domain", f"expected shape ({dimension},), the mechanism's dimension, got {shape}"
-        )
+    require(
+        shape in (None, (dimension,)),
+        "domain",
+        f"expected shape ({dimension},), the mechanism's dimension, got {shape}",
+    )
     if domain.diameter > diameter:
         raise InvalidInput(
             "domain",
             f"expected diameter at most {diameter!r}, the mechanism's, got {domain.diameter!r}",
         )
     region = Region(domain, dimension)
-    if not np.all(region.lower < region.upper) or not math.isfinite(region.longest):
-        raise InvalidInput("domain", "expected sides longer than 0")
-    if not np.all(region.width >= _FEWEST_DOUBLES * region.spacing):
-        raise InvalidInput(
-            "domain",
-            "expected sides of at least 4e-9 of the coordinates' size: too few doubles lie between the ends, "
-            "so move the origin into the set",
-        )
+    require(
+        np.all(region.lower < region.upper) and math.isfinite(region.longest),
+        "domain",
+        "expected sides longer than 0",
+    )
+    require(
+        np.all(region.width >= _FEWEST_DOUBLES * region.spacing),
+        "domain",
+        "expected sides of at least 4e-9 of the coordinates' size: too few doubles lie between the ends, "
+        "so move the origin into the set",
+    )
     return region
 
 

@@ -15,7 +15,7 @@ from pabi.account.best import best_guarantee
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
+from pabi.numbers.errors import TargetUnreachable, require
 from pabi.numbers.rounding import bisected, golden, neighbours, up
 from pabi.numbers.showing import exact, shown
 
@@ -288,8 +288,11 @@ def uniform_stability(
 
 
 def _from_total_variation(trivial: float, mu: float | None, advantage: float | None) -> float:
-    if trivial == math.inf:
-        raise InvalidInput("diameter", "missing: stability of nonconvex losses needs a bounded set")
+    require(
+        trivial != math.inf,
+        "diameter",
+        "missing: stability of nonconvex losses needs a bounded set",
+    )
     require((mu is None) != (advantage is None), "mu", "expected exactly one of mu and advantage")
     if advantage is not None:
         return up(trivial * validate.number("advantage", advantage, at_least=0.0, at_most=1.0))

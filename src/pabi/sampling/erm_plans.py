@@ -21,7 +21,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import MOST
 from pabi.execute.hiding import Terms
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, must_be, require
 from pabi.numbers.rounding import Array, up
 from pabi.numbers.showing import exact, shown
 from pabi.sampling import erm_algorithms
@@ -239,10 +239,12 @@ def _loss(
     losses: str, bound: float, strong_convexity: float | None, smoothness: float | None
 ) -> tuple[float | None, Loss]:
     """(m, the loss): m is 0 for what is merely convex, None where nothing is known to be."""
-    if losses != "strongly_convex" and strong_convexity is not None:
-        raise InvalidInput(
-            "strong_convexity", f'expected none with losses="{losses}", got {strong_convexity!r}'
-        )
+    must_be(
+        losses == "strongly_convex" or strong_convexity is None,
+        "strong_convexity",
+        f'none with losses="{losses}"',
+        strong_convexity,
+    )
     if smoothness is not None:
         smoothness = validate.number("smoothness", smoothness, above=0.0)
     if losses == "nonconvex":
@@ -389,8 +391,11 @@ def _domain(plan: Plan, domain: Any) -> Any:
         f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
         f"{region.longest!r}",
     )
-    if np.any(domain(np.zeros(plan.dimension), 1.0) != 0.0):
-        raise InvalidInput("domain", "expected the origin in it: it is the set's centre")
+    require(
+        not np.any(domain(np.zeros(plan.dimension), 1.0) != 0.0),
+        "domain",
+        "expected the origin in it: it is the set's centre",
+    )
     return domain
 
 
@@ -409,8 +414,11 @@ def _draw(
 
     def whole(points: Array, *rows: Any) -> Array:
         losses = np.asarray(loss_value(points, *rows))
-        if losses.dtype in (np.float16, np.float32):
-            raise InvalidInput("loss_value", f"expected float64, got {losses.dtype}")
+        require(
+            losses.dtype not in (np.float16, np.float32),
+            "loss_value",
+            f"expected float64, got {losses.dtype}",
+        )
         return losses + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else losses
 
     assert not isinstance(plan.run, LangevinDiffusion)
@@ -494,8 +502,9 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
 def _steps(plan: Plan) -> int:
     """As many as keep what discretisation adds to the bound at a tenth of it, at least 1000."""
     needed = max(1000, erm_algorithms.enough_steps(plan))
-    if needed > min(_MOST_STEPS, _MOST_NUMBERS // plan.dimension):
-        raise InvalidInput(
-            "steps", f"missing: the bound would need {needed}, which is many; say how many to take"
-        )
+    require(
+        needed <= min(_MOST_STEPS, _MOST_NUMBERS // plan.dimension),
+        "steps",
+        f"missing: the bound would need {needed}, which is many; say how many to take",
+    )
     return needed

@@ -16,7 +16,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.execute.hiding import GRID, Terms, on_grid, returned
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array, fraction_down, fraction_up
 from pabi.numbers.showing import plain
 from pabi.sampling.chains import each_chain, repeated
@@ -270,8 +270,7 @@ class _Draws:
             accepted = region.holds(points)
             chance = np.full(together, -math.inf)
             chance[accepted] = -one.kappa * value(points[accepted]) - bound[accepted]
-            if np.any(chance > _TOLERANCE):
-                raise InvalidInput("loss_value", _FASTER)
+            require(not np.any(chance > _TOLERANCE), "loss_value", _FASTER)
             accepted = level <= chance
             taken = np.concatenate([taken, points[accepted]])
             # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound
@@ -291,8 +290,11 @@ class _Draws:
 
         def difference(points: Array) -> Array:
             losses = value(points)
-            if np.any(np.abs(losses) > largest):
-                raise InvalidInput("loss_value", "so large that doubles do not show its changes")
+            require(
+                not np.any(np.abs(losses) > largest),
+                "loss_value",
+                "so large that doubles do not show its changes",
+            )
             change = losses - reference
             if np.any(np.abs(change) > farthest):
                 if bounds.lipschitz is None:
@@ -369,8 +371,11 @@ def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossVa
     def part(points: Array) -> Array:
         points.flags.writeable = False
         values = loss_value(points) if rows is None else loss_value(points, rows.copy())
-        if getattr(values, "dtype", None) in (np.float16, np.float32):
-            raise InvalidInput("loss_value", "expected float64")
+        require(
+            getattr(values, "dtype", None) not in (np.float16, np.float32),
+            "loss_value",
+            "expected float64",
+        )
         return returned("loss_value", values, (len(points),))
 
     def value(points: Array) -> Array:

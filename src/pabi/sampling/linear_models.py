@@ -27,7 +27,7 @@ from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records
 from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
 
 # Chains for posteriors that are stated as log densities: a prior, and a likelihood of each record.
@@ -138,8 +138,11 @@ def from_log_density(
         ("log_likelihood_gradients", log_likelihood_gradients),
         ("log_prior_gradient", log_prior_gradient),
     ):
-        if function is not None and not callable(function):
-            raise InvalidInput(name, f"expected a callable, got a {type(function).__name__}")
+        require(
+            function is None or callable(function),
+            name,
+            f"expected a callable, got a {type(function).__name__}",
+        )
     return Posterior(
         chain, _MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound).gradient
     )
@@ -147,8 +150,12 @@ def from_log_density(
 
 def _ends(field: str, value: Any) -> tuple[Fraction, Fraction]:
     """(low, high), low ≤ high. Raises InvalidInput naming `field`."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != 2:
-        raise InvalidInput(field, f"expected (low, high), got {value!r}")
+    must_be(
+        isinstance(value, (list, tuple, np.ndarray)) and len(value) == 2,
+        field,
+        "(low, high)",
+        value,
+    )
     low, high = (validate.number(field, end) for end in value)
     if low > high:
         raise InvalidInput(field, f"expected (low, high) with low ≤ high, got {value!r}")
@@ -159,10 +166,7 @@ def _loss(likelihood: tuple[Fraction, Fraction], prior: tuple[Fraction, Fraction
     """The loss of a record with its share of the prior, its curvature rounded outwards."""
     low = fraction_down(likelihood[0] + prior[0] / n)
     high = fraction_up(likelihood[1] + prior[1] / n)
-    if not high > 0.0:
-        raise InvalidInput(
-            "curvature", f"expected a high end > 0 together with the prior's, got {high!r}"
-        )
+    must_be(high > 0.0, "curvature", "a high end > 0 together with the prior's", high)
     if low > 0.0:
         return Loss.strongly_convex(low, high)
     if low == 0.0:
@@ -180,8 +184,7 @@ class _MeanOfLogs:
 
     def gradient(self, x: Array, rows: Any = None) -> Array:
         """(chains, *shape) ↦ (chains, *shape)."""
-        if rows is not None:
-            raise InvalidInput("batches", "expected FullBatch() with a gradient from log densities")
+        require(rows is None, "batches", "expected FullBatch() with a gradient from log densities")
         points = np.asarray(x, dtype=np.float64)
         return np.stack([self._at(np.ascontiguousarray(point)) for point in points])
 
@@ -212,8 +215,11 @@ class _Linear:
     """A linear model and its records; the base of gradients and losses."""
 
     def __init__(self, X: Any, y: ArrayLike, model: str | Loss, l2: float) -> None:
-        if isinstance(model, Loss) and l2 != 0.0:
-            raise InvalidInput("l2", "expected none beside a loss, which has its own")
+        require(
+            not isinstance(model, Loss) or l2 == 0.0,
+            "l2",
+            "expected none beside a loss, which has its own",
+        )
         self.loss = model if isinstance(model, Loss) else None
         self.l2 = validate.number("l2", self.loss.l2 if self.loss else l2, at_least=0.0)
         parameters = dict(self.loss.parameters) if self.loss else {}
@@ -228,18 +234,27 @@ class _Linear:
 
     def _points(self, x: ArrayLike) -> Array:
         points = np.ascontiguousarray(x, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.d:
-            raise InvalidInput("x", f"expected shape (points, {self.d}), got {points.shape}")
+        require(
+            points.ndim == 2 and points.shape[1] == self.d,
+            "x",
+            f"expected shape (points, {self.d}), got {points.shape}",
+        )
         return points
 
     def _data(self, rows: Any) -> tuple[Array, Array]:
         if rows is None:
             return self._rows, self._targets
         chosen = np.asarray(rows)
-        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
-            raise InvalidInput("rows", f"expected an array of integers in 0..{self.n - 1}")
-        if np.any((chosen < 0) | (chosen >= self.n)):
-            raise InvalidInput("rows", f"expected integers in 0..{self.n - 1}")
+        require(
+            chosen.ndim == 1 and chosen.dtype.kind in "iu",
+            "rows",
+            f"expected an array of integers in 0..{self.n - 1}",
+        )
+        require(
+            not np.any((chosen < 0) | (chosen >= self.n)),
+            "rows",
+            f"expected integers in 0..{self.n - 1}",
+        )
         return self._rows[chosen], self._targets[chosen]
 
 
@@ -280,10 +295,13 @@ class MeanGradient(_Linear):
         """Raises InvalidInput where this is not the gradient of what is described."""
         pairs = (("n", self.n, n), ("size", self.size, size), ("l2", self.l2, loss.l2))
         for name, mine, described in pairs:
-            if mine != described:
-                raise InvalidInput(name, f"expected {described!r} as described, got {mine!r}")
-        if self.loss is not None and self.loss.kind == loss.kind and self.loss != loss:
-            raise InvalidInput("model", f"expected {loss!r}, got {self.loss!r}")
+            must_be(mine == described, name, f"{described!r} as described", mine)
+        must_be(
+            self.loss is None or self.loss.kind != loss.kind or self.loss == loss,
+            "model",
+            f"{loss!r}",
+            self.loss,
+        )
 
 
 class MeanLoss(_Linear):

@@ -84,10 +84,11 @@ def _coordinates(values: Array, names: Any) -> tuple[Array, list[str]]:
     if names is None:
         names = [f"x[{', '.join(map(str, i))}]" if i else "x" for i in np.ndindex(*shape)]
     labels = [str(name) for name in names]
-    if len(labels) != flat.shape[2]:
-        raise InvalidInput(
-            "names", f"expected {flat.shape[2]}, one a coordinate, got {len(labels)}"
-        )
+    require(
+        len(labels) == flat.shape[2],
+        "names",
+        f"expected {flat.shape[2]}, one a coordinate, got {len(labels)}",
+    )
     return flat[:, :, :_MOST_COORDINATES], labels[:_MOST_COORDINATES]
 
 
@@ -101,8 +102,9 @@ def _axes(ax: Any, shape: tuple[int, ...], size: Any, widths: Any) -> Any:
         engine: Any = figure.get_layout_engine()
         engine.set(wspace=0.06, hspace=0.04)
     axes = np.asarray(ax, dtype=object)
-    if axes.size != math.prod(shape):
-        raise InvalidInput("ax", f"expected axes of shape {shape}, got {axes.shape}")
+    require(
+        axes.size == math.prod(shape), "ax", f"expected axes of shape {shape}, got {axes.shape}"
+    )
     return axes.reshape(shape)
 
 
@@ -218,11 +220,17 @@ def total_variation_estimate(
     samples = []
     for name, draws in (("first", first), ("second", second)):
         values = np.asarray(draws, dtype=np.float64)
-        if values.ndim != 2 or len(values) < 4 or not np.isfinite(values).all():
-            raise InvalidInput(name, f"expected finite (k, d) draws, k ≥ 4, got {values.shape}")
+        require(
+            values.ndim == 2 and len(values) >= 4 and np.isfinite(values).all(),
+            name,
+            f"expected finite (k, d) draws, k ≥ 4, got {values.shape}",
+        )
         samples.append(values)
-    if samples[0].shape[1] != samples[1].shape[1]:
-        raise InvalidInput("second", f"expected points of length {samples[0].shape[1]}")
+    require(
+        samples[0].shape[1] == samples[1].shape[1],
+        "second",
+        f"expected points of length {samples[0].shape[1]}",
+    )
     direction = samples[0][::2].mean(axis=0) - samples[1][::2].mean(axis=0)
     if not direction.any():
         direction = np.ones_like(direction)

@@ -15,6 +15,8 @@ from pabi.learn.plans import not_covered
 from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.showing import exact, shown, shown_down
+from pabi.show.attesting import ROLES, Attestable, Attests, Signed, digest, folded, hidden, points
+from pabi.show.attesting import attesting as attesting
 from pabi.show.formats import (
     BANDS_FROM,
     Block,
@@ -36,9 +38,6 @@ from pabi.show.formats import (
     as_model_card,
     as_page,
 )
-from pabi.show.sentences import Attestable, Attests, folded, hidden, points
-from pabi.show.sentences import attesting as attesting
-from pabi.show.signatures import ROLES, Signed, digest
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.certificate import (
     SHA256,
@@ -205,6 +204,8 @@ def _promise(
     guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
 ) -> tuple[Block, ...]:
     success = shown(guarantee.bayes_success(), decimals=2, percent=True)
+    checked = f"yes, by pabi’s independent checker; scope {verdict.scope}"
+    checked = checked if verdict.ok else "no, see above"
     rows = (
         ("Protects", whom(guarantee.adjacency, guarantee.unit)),
         (
@@ -217,7 +218,7 @@ def _promise(
             f"right in at most {success} of all cases; 50% without the release",
         ),
         ("Method", guarantee.method),
-        ("Checked", _status(verdict)),
+        ("Checked", checked),
     )
     alarms = tuple(_alarms(guarantee, verdict, source))
     good = Paragraph(
@@ -273,12 +274,6 @@ def _alarm(text: str) -> Paragraph:
     return Paragraph(f"Do not rely on this. {text}", alarming=True)
 
 
-def _status(verdict: Verdict) -> str:
-    if not verdict.ok:
-        return "no, see above"
-    return f"yes, by pabi’s independent checker; scope {verdict.scope}"
-
-
 # Who attested what.
 
 
@@ -322,23 +317,27 @@ def added(guarantee: Guarantee, verdict: Verdict) -> tuple[str, ...]:
     """The assumptions that only the word of the file adds: no description implies them."""
     if not verdict.ok or guarantee.certificate is None:
         return guarantee.assumptions
-    named = set(assumed(guarantee.certificate.payload))
+    named = assumed(guarantee.certificate.payload)
     return tuple(
         one for one in guarantee.assumptions if one in named or one not in verdict.assumptions
     )
 
 
-def assumed(value: Any) -> Iterator[str]:
+def assumed(value: Any) -> set[str]:
     """The sentences under `assumes` of a certificate and of those within it."""
+    return {sentence for one in tables_in(value, "notes") for sentence in one.get("assumes", ())}
+
+
+def tables_in(value: Any, besides: str | None = None) -> Iterator[dict[str, Any]]:
+    """All tables in plain data, those in other ones as well, but for what stands under the key `besides`."""
     if isinstance(value, list):
         for entry in value:
-            yield from assumed(entry)
+            yield from tables_in(entry, besides)
     if isinstance(value, dict):
+        yield value
         for key, entry in value.items():
-            if key == "assumes":
-                yield from entry
-            elif key != "notes":
-                yield from assumed(entry)
+            if key != besides:
+                yield from tables_in(entry, besides)
 
 
 def _paper(source: Source, role: str, what: str) -> PaperLine:
@@ -658,14 +657,13 @@ def _origin(
         ),
         *_statements(
             source,
-            {role: _exact(guarantee, delta, verdict, role) for role in ROLES},
+            {
+                role: {s for one in tickable(guarantee, verdict, role, delta) for s in one.exact}
+                for role in ROLES
+            },
             _void(guarantee, verdict),
         ),
     )
-
-
-def _exact(guarantee: Guarantee, delta: float, verdict: Verdict, role: str) -> set[str]:
-    return {s for one in tickable(guarantee, verdict, role, delta) for s in one.exact}
 
 
 def _statements(source: Source, here: Mapping[str, set[str]], void: bool) -> tuple[Block, ...]:
@@ -712,19 +710,10 @@ def _statements(source: Source, here: Mapping[str, set[str]], void: bool) -> tup
 
 def sizes_of(guarantee: Guarantee, verdict: Verdict) -> tuple[int, ...]:
     """The numbers of records in the descriptions of an accepted certificate, ascending."""
-    certificate = guarantee.certificate if verdict.ok else None
-    return () if certificate is None else tuple(sorted(set(_sizes(certificate.payload))))
-
-
-def _sizes(value: Any) -> Iterator[int]:
-    if isinstance(value, list):
-        for entry in value:
-            yield from _sizes(entry)
-    if isinstance(value, dict):
-        if type(value.get("n")) is int:
-            yield value["n"]
-        for entry in value.values():
-            yield from _sizes(entry)
+    if not verdict.ok or guarantee.certificate is None:
+        return ()
+    counts = (one.get("n") for one in tables_in(guarantee.certificate.payload))
+    return tuple(sorted({n for n in counts if type(n) is int}))
 
 
 def _metadata(

@@ -24,7 +24,7 @@ import pabi
 from pabi.budget.files import read_book
 from pabi.budget.filters import _TAIL, START, _digest
 from pabi.budget.ledger import report_of
-from pabi.cli import training
+from pabi.cli import predicting
 from pabi.cli.reading import described, kind_of
 from pabi.cli.schema_file import MODELS, read_schema
 from pabi.cli.tables import frames, names_of
@@ -316,7 +316,7 @@ def _models() -> tuple[bytes, ...]:
 
 def _model(data: bytes) -> bool:
     path, read = str(_at("a.skops", data)), 0
-    for load in (training.load_model, lambda file: training.read_skops(file, str, one_line)):
+    for load in (predicting.load_model, lambda file: predicting.read_skops(file, str, one_line)):
         try:
             with _checksums_right():
                 load(path)

@@ -18,6 +18,7 @@ from pabi.account.changes import called
 from pabi.account.targets import Target
 from pabi.cli.explorer.state import (
     CONTROLS,
+    Event,
     Picked,
     State,
     batches_in_words,
@@ -59,7 +60,6 @@ from pabi.tradeoff.guarantee import Guarantee
 # nothing that is not proven.
 
 
-Event = tuple[str, dict[str, Any]]
 OURS, EVERY = "the guarantee", "every model released"
 Point = dict[str, float | str | None]
 
@@ -71,8 +71,12 @@ _READ = slice(None, None, 4)  # of the rates of false alarms: those that stand i
 
 def point(x: float, y: float, y_text: str, x_text: str | None = None) -> Point:
     """A point and its texts; y is None where it is not finite."""
-    drawn = float(y_text) if math.isfinite(y) else None
-    return {"x": x, "y": drawn, "xText": plain(x) if x_text is None else x_text, "yText": y_text}
+    return {
+        "x": x,
+        "y": float(y_text) if math.isfinite(y) else None,
+        "xText": plain(x) if x_text is None else x_text,
+        "yText": y_text,
+    }
 
 
 def refined(
@@ -114,13 +118,12 @@ def epsilon_curves(guarantee: Guarantee) -> Iterator[Event]:
 
 
 def _epsilons(name: str, points: list[Point]) -> Event:
-    deltas, epsilons = (_column(points, axis) for axis in ("x", "y"))
+    deltas, epsilons = (
+        np.array([math.inf if p[axis] is None else p[axis] for p in points], dtype=np.float64)
+        for axis in ("x", "y")
+    )
     line = _corners(*above_epsilons(deltas, epsilons))
     return "curve", {"chart": "epsilon", "series": name, "points": points, "line": line}
-
-
-def _column(points: list[Point], axis: str) -> Array:
-    return np.array([math.inf if p[axis] is None else p[axis] for p in points], dtype=np.float64)
 
 
 def _corners(x: Array, y: Array) -> list[list[float]]:
@@ -148,8 +151,8 @@ def tradeoff_curves(guarantee: Guarantee) -> Iterator[Event]:
             point(float(a), float(b), shown_down(b), plain(a))
             for a, b in zip(rates[_READ], errors[_READ], strict=True)
         ]
-        line = _corners(*below_errors(rates, errors))
-        yield "curve", {"chart": "tradeoff", "series": name, "points": points, "line": line}
+        drawn = {"points": points, "line": _corners(*below_errors(rates, errors))}
+        yield "curve", {"chart": "tradeoff", "series": name, **drawn}
 
 
 _LENGTH_SECONDS = 1.0  # for ε at other numbers of epochs
@@ -199,10 +202,9 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
     Raises NotApplicable where there is none.
     """
     description, delta = picked.description, picked.delta
-    names = [analysis.name for analysis in analyses_of(description)]
     least = math.inf
-    for name in names:
-        answers.extend(outcomes(description, delta, only=name))
+    for analysis in analyses_of(description):
+        answers.extend(outcomes(description, delta, only=analysis.name))
         proposal = answers[-1].proposal
         if proposal is not None and (epsilon := proposal.epsilon(delta)) < least:
             least = epsilon
@@ -216,12 +218,10 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
 
 def number(guarantee: Guarantee, picked: Picked, *, final: bool) -> dict[str, Any]:
     """What stands on top of the page."""
-    delta = picked.delta
+    run, delta = picked.description, picked.delta
     epsilon = guarantee.epsilon(delta)
-    run = picked.description
-    share = (
-        delta * run.n if isinstance(run, NoisySGD) else None
-    )  # of one over the number of records
+    # Of one over the number of records.
+    share = delta * run.n if isinstance(run, NoisySGD) else None
     return {
         "epsilon": shown(epsilon),
         "delta": exact(delta),
@@ -269,11 +269,10 @@ def gain(guarantee: Guarantee) -> dict[str, Any]:
     """What an attacker gains at most: a word, its place among four, and the number behind it."""
     success = guarantee.bayes_success()
     level = sum(success > most for most, _ in _GAINS[:-1])
-    right = shown(success, decimals=1, percent=True)
     return {
         "level": level,
         "word": _GAINS[level][1],
-        "text": f"right in at most {right} of guesses, a coin in 50%",
+        "text": f"right in at most {shown(success, decimals=1, percent=True)} of guesses, a coin in 50%",
     }
 
 
@@ -319,18 +318,14 @@ def _epochs(own: float, number_of: int) -> list[float]:
 
 def _at(run: Any, epochs: float, delta: float) -> tuple[Point, Point | None]:
     """ε of the run with so many epochs, and of composition where that is another one."""
-    text = plain(epochs)
     try:
         other = replace(run, epochs=epochs, steps=None)
-        best = best_of(outcomes(other, delta), delta)
+        curves = named_curves(best_of(outcomes(other, delta), delta))
     except (InvalidInput, NotApplicable):
-        return point(epochs, math.inf, shown(math.inf), text), None
-    epsilon = best.epsilon(delta)
-    own = point(epochs, epsilon, shown(epsilon), text)
-    if best.composition is None or best.method == "composition":
-        return own, None
-    every = best.composition.epsilon(delta)
-    return own, point(epochs, every, shown(every), text)
+        return point(epochs, math.inf, shown(math.inf)), None
+    epsilons = [curve.epsilon(delta) for _, curve in curves]
+    own, *every = (point(epochs, epsilon, shown(epsilon)) for epsilon in epsilons)
+    return own, every[0] if every else None
 
 
 def _peers(picked: Picked) -> list[dict[str, Any]]:
@@ -368,12 +363,11 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     """The changes that would lower ε most, tried unless accounting took too long."""
     from pabi.account.changes import SLOW, Explanation
 
-    delta = picked.delta
-    explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    before = state_of(picked.description, delta)
+    explanation = Explanation((), picked.delta, guarantee, picked.description, seconds)
+    before = state_of(picked.description, picked.delta)
     rows = [
         {
-            "what": differences(before, after := state_of(change.description, delta))
+            "what": differences(before, after := state_of(change.description, picked.delta))
             or change.what,
             "epsilon": shown(change.epsilon),
             "training": change.training,
@@ -415,14 +409,13 @@ def scheme_events(request: dict[str, Any]) -> Iterator[Event]:
 
 
 def _schemes_for(run: NoisySGD) -> list[Batches]:
-    """All schemes of the run's size, its own among them as it is."""
+    """All schemes of the run's size, its own among them as it is, whatever that leaves out or caps."""
+
+    def way(batches: Batches) -> tuple[str, str]:
+        return batches.kind, getattr(batches, "redraw", "")
+
     schemes = [make(run.batch_size) for make in _SCHEMES]
-    return [run.batches if _alike(run.batches, other) else other for other in schemes]
-
-
-def _alike(one: Batches, other: Batches) -> bool:
-    """Whether two schemes draw in the same way, whatever they leave out or cap."""
-    return one.kind == other.kind and getattr(one, "redraw", "") == getattr(other, "redraw", "")
+    return [run.batches if way(run.batches) == way(other) else other for other in schemes]
 
 
 class _Scheme:
@@ -508,7 +501,10 @@ def plan_events(request: dict[str, Any]) -> Iterator[Event]:
     name = noise if what == "noise" else what
     met = calibrate(run, parameter=name, **asdict(target))
     if what in ("noise", "clip_norm"):
-        met = _legible(met, name)
+        # More noise, or a smaller clip norm, of six digits, which people can read and copy.
+        legible = shown_down if name == "clip_norm" else shown
+        changes: dict[str, Any] = {name: float(legible(getattr(met, name)))}
+        met = replace(met, **changes)
     guarantee = met.guarantee(picked.delta)
     after = state_of(met, picked.delta)
     yield (
@@ -530,14 +526,6 @@ def plan_events(request: dict[str, Any]) -> Iterator[Event]:
             "state": after,
         },
     )
-
-
-def _legible(run: NoisySGD, name: str) -> NoisySGD:
-    """The run with more noise, or a smaller clip norm, of six digits, which people can read and copy."""
-    value = getattr(run, name)
-    rounded = shown_down(value) if name == "clip_norm" else shown(value)
-    changes: dict[str, Any] = {name: float(rounded)}
-    return replace(run, **changes)
 
 
 def comparison(request: dict[str, Any]) -> Iterator[Event]:

@@ -33,8 +33,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pabi.cli.explorer.workers import Workers
-from pabi.numbers.errors import InvalidInput, must_be
+from pabi.cli.explorer.workers import NAMES, Workers
+from pabi.numbers.errors import InvalidInput, must_be, require
 
 # Where the explorer is to be found: a socket of this machine, and an address that has the token.
 #
@@ -95,13 +95,15 @@ def query_of(link: str) -> str:
     pairs = parse_qsl(after if mark else before, keep_blank_values=True)
     must_be(pairs or mark, "--open", "a link to the page, or what follows its ?", link)
     for name, _ in pairs:
-        if name not in names():
-            raise InvalidInput("--open", f"{name!r} is not on the page; expected such as epochs=50")
-    query = urlencode(pairs)
-    if len(query) > LONGEST:
-        raise InvalidInput(
-            "--open", f"expected at most {LONGEST} characters; open a run file instead"
+        require(
+            name in names(), "--open", f"{name!r} is not on the page; expected such as epochs=50"
         )
+    query = urlencode(pairs)
+    require(
+        len(query) <= LONGEST,
+        "--open",
+        f"expected at most {LONGEST} characters; open a run file instead",
+    )
     return query
 
 
@@ -196,15 +198,14 @@ class Guard:
             return 403, "another page asked, and only pabi's own may"
         if method not in ("GET", "HEAD", "POST"):
             return 405, "expected GET, HEAD or POST"
-        if path.startswith(_PRIVATE) and not self._knows_token(headers.get(b"authorization", b"")):
+        if path.startswith(_PRIVATE) and not hmac.compare_digest(
+            headers.get(b"authorization", b""), b"Bearer " + self._token
+        ):
             return 401, "open the address that pabi explore printed: this page has another token"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._most(path):
             return 413, "the file is too large for this page"
         return None
-
-    def _knows_token(self, authorization: bytes) -> bool:
-        return hmac.compare_digest(authorization, b"Bearer " + self._token)
 
 
 def _from_here(path: str, headers: Mapping[bytes, bytes]) -> bool:
@@ -264,19 +265,6 @@ _LARGE = 1 << 26  # bytes of a file that somebody drops
 _SECONDS = {"demo": 600.0, "plan": 300.0}  # of a job, before it is stopped
 _USUAL_SECONDS = 120.0
 _IDLE = 10.0  # of a connection without a whole request
-_JOBS = (
-    "run",
-    "schemes",
-    "plan",
-    "compare",
-    "check",
-    "budget",
-    "forget",
-    "demo",
-    "export",
-    "report",
-    "import",
-)
 
 
 def application(
@@ -310,7 +298,7 @@ def application(
 
     async def answer(request: Request) -> Response:
         job = request.path_params["job"]
-        if job not in _JOBS:
+        if job not in NAMES:
             return JSONResponse({"message": "there is no such calculation"}, 404)
         question = await _question(request)
         if question is None:

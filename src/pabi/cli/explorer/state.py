@@ -14,7 +14,7 @@ from pabi.describe.files import Description, description_in, run_file, tables_in
 from pabi.describe.losses import parameter_names
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact, shown
 
 # What can be set on the page: one row for each control, with its label and what it means.
@@ -289,8 +289,11 @@ def number(name: str, text: str) -> float:
             name, f"{text!r} can be read in two ways: write {plain.replace('.', '')} or "
             f"{plain.partition('.')[0]}"
         )  # fmt: skip
-    if len(plain) > _LONGEST or not _NUMBER.fullmatch(plain):
-        raise InvalidInput(name, f"expected a number such as 0.5 or 0,5, got {_short(text)}")
+    require(
+        len(plain) <= _LONGEST and _NUMBER.fullmatch(plain),
+        name,
+        f"expected a number such as 0.5 or 0,5, got {_short(text)}",
+    )
     value = float(plain.replace(",", "."))
     require(math.isfinite(value), name, f"expected a finite number, got {_short(text)}")
     return value
@@ -309,8 +312,11 @@ def whole(name: str, text: str) -> int:
     if _THOUSANDS.fullmatch(plain.replace(".", ",")) and "." in plain:
         raise InvalidInput(name, f"expected a whole number without separators, got {_short(text)}")
     value = number(name, text)
-    if "," in plain or value != int(value):
-        raise InvalidInput(name, f"expected a whole number such as 60000, got {_short(text)}")
+    require(
+        "," not in plain and value == int(value),
+        name,
+        f"expected a whole number such as 60000, got {_short(text)}",
+    )
     return int(value)
 
 
@@ -338,6 +344,7 @@ def text_in(request: dict[str, Any]) -> str:
 
 
 State = Mapping[str, Any]
+Event = tuple[str, dict[str, Any]]  # its name, and its data for the page
 
 _RUN = "noisy_sgd"
 _TABLES = ("loss", "batches")
@@ -412,8 +419,12 @@ def _shown(control: Control, state: State) -> bool:
 def _value(control: Control, text: str) -> Any:
     """What a control's text stands for, None for an empty one."""
     if control.kind == "choice":
-        if text not in {value for value, _ in control.choices}:
-            raise InvalidInput(control.name, f"expected one of its choices, got {text!r}")
+        must_be(
+            text in {value for value, _ in control.choices},
+            control.name,
+            "one of its choices",
+            text,
+        )
         return text
     if not text:
         return None

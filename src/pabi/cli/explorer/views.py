@@ -21,7 +21,6 @@ from pabi.account.forgetting import Bill, bill_in_words, bill_of, described
 from pabi.budget.filters import Book, GaussianFilter, book_of
 from pabi.budget.ledger import Ledger, LedgerReport, refuse_another_unit, report_of
 from pabi.cli.explorer.run_view import (
-    Event,
     assumptions,
     attack_texts,
     epsilon_curves,
@@ -30,6 +29,7 @@ from pabi.cli.explorer.run_view import (
     tradeoff_curves,
 )
 from pabi.cli.explorer.state import (
+    Event,
     number_in,
     read,
     rows_of,
@@ -49,6 +49,7 @@ from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
 from pabi.numbers.showing import accuracy, exact, plain, shown, shown_down
 from pabi.show.report import report_on, stated_in
+from pabi.tradeoff import Gaussian
 from pabi.tradeoff.certificate import whom
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.verification import Verdict, verify
@@ -91,10 +92,11 @@ def _of_the_file(text: str, verdict: Verdict) -> set[str]:
 
 def checked(text: str) -> tuple[Guarantee | None, Verdict]:
     """The guarantee in a file, None where its proof is refused; and the verdict. Raises InvalidInput."""
-    if text.lstrip()[:1] != "{":
-        raise InvalidInput(
-            "file", "expected a guarantee or certificate (JSON); run files are opened under Run"
-        )
+    require(
+        text.lstrip()[:1] == "{",
+        "file",
+        "expected a guarantee or certificate (JSON); run files are opened under Run",
+    )
     try:
         verdict = verify(text)
     except InvalidInput as bad:
@@ -217,7 +219,10 @@ def _ledger(report: LedgerReport) -> dict[str, Any]:
                 "method": entry.method,
                 "charge": shown(entry.charge),
                 "epsilon": shown(entry.epsilon),
-                "remark": _remark(entry.committed, entry.testing),
+                "remark": ", ".join(
+                    ["reserved, not released yet"] * (not entry.committed)
+                    + ["a test"] * entry.testing
+                ),
             }
             for entry in report.entries
         ],
@@ -233,10 +238,6 @@ def _adding(book: Book) -> str:
         "ε does not add up: what is spent and what is left need not make the budget. "
         f"What adds up is {what}, of which {share} is spent."
     )
-
-
-def _remark(committed: bool, testing: bool) -> str:
-    return ", ".join(["reserved, not released yet"] * (not committed) + ["a test"] * testing)
 
 
 def _timeline(report: LedgerReport) -> list[Any]:
@@ -262,7 +263,7 @@ def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[
         epsilon = number_in(state, "what_epsilon", above=0.0)
         at = number_in(state, "what_delta", above=0.0, below=1.0)
         # Of all mechanisms with this ε a Gaussian one: others may be charged more.
-        charge = filters.charge(_gaussian(epsilon, at))
+        charge = filters.charge(Gaussian(GaussianFilter.of(epsilon, at).mu))
         what = f"a Gaussian release with ε = {exact(epsilon)} at δ = {exact(at)}"
         unlike = False
     fits = book.spent + filters.size(charge) <= filters.limit if charge < float("inf") else False
@@ -278,12 +279,6 @@ def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[
     if unlike:
         answer["reason"] = f"the ledger is about {report.adjacency}, and the run is not"
     return answer
-
-
-def _gaussian(epsilon: float, delta: float) -> Any:
-    from pabi.tradeoff import Gaussian
-
-    return Gaussian(GaussianFilter.of(epsilon, delta).mu)
 
 
 def _more(filters: Any, spent: Fraction, charge: float) -> str:
@@ -356,7 +351,10 @@ def forget_events(request: dict[str, Any]) -> Iterator[Event]:
         )
     else:
         forgetting = described(run, epochs=fewest, records=records)
-        text = _sentence(fewest, best_guarantee(forgetting, delta).epsilon(delta))
+        how = "then the model is as good as retrained up to"
+        if fewest == 0:
+            how = "the model is as good as retrained already:"
+        text = f"{how} ε = {shown(best_guarantee(forgetting, delta).epsilon(delta))}"
         bill = bill_of(forgetting, delta)
     yield (
         "forget",
@@ -383,12 +381,6 @@ def forget_events(request: dict[str, Any]) -> Iterator[Event]:
         yield "curve", {"chart": "forget", "series": "after the request", "points": points}
 
 
-def _sentence(epochs: int, cost: float) -> str:
-    if epochs == 0:
-        return f"the model is as good as retrained already: ε = {shown(cost)}"
-    return f"then the model is as good as retrained up to ε = {shown(cost)}"
-
-
 def _grid(fewest: int | None) -> list[int]:
     """Numbers of epochs from 0 to twice those that are enough."""
     top = 2 * max(fewest or 10, 4)
@@ -412,12 +404,19 @@ def demo_events(request: dict[str, Any]) -> Iterator[Event]:
     delta = number_in(state, "demo_delta", above=0.0, below=1.0)
     kind = validate.choice("demo_data", text_of(state, "demo_data"), ("cancer", "digits"))
     yield "progress", {"over": 0, "steps": 0, "text": "reading the data and planning"}
-    train, test, classes, ranges = _data(kind)
-    model = _model(epsilon, delta, classes, ranges)
+    # After the sign of life: this takes seconds.
+    from sklearn.linear_model import LogisticRegression
+
+    from pabi.learn import PrivateLogisticRegression
+
+    train, test, classes, norm = _data(kind)
+    model = PrivateLogisticRegression(
+        epsilon=epsilon, delta=delta, feature_norm=norm, classes=classes, verbose=True
+    )
     yield from _trained(model, train)
     x, y = test
     share = float(np.mean(model.predict(x) == y))
-    plainly = _without_privacy(train, test)
+    plainly = float(LogisticRegression(max_iter=1000).fit(*train).score(*test))  # protects nobody
     width = math.sqrt(max(share * (1.0 - share), 0.25 / len(y)) / len(y))
     run = model.run_
     yield (
@@ -440,8 +439,8 @@ def demo_events(request: dict[str, Any]) -> Iterator[Event]:
     yield "assumptions", {"rows": assumptions(model.guarantee_)}
 
 
-def _data(kind: str) -> tuple[Any, Any, list[int], Any]:
-    """Records to train with and to test on, the classes, and the public ranges of the features."""
+def _data(kind: str) -> tuple[Any, Any, list[int], float]:
+    """Records to train with and to test on, the classes, and the largest norm of the features."""
     from sklearn import datasets
     from sklearn.model_selection import train_test_split
 
@@ -456,14 +455,6 @@ def _data(kind: str) -> tuple[Any, Any, list[int], Any]:
         (b, d),
         list(range(len(bunch.target_names))),
         float(np.max(np.linalg.norm(scaled, axis=1))),
-    )
-
-
-def _model(epsilon: float, delta: float, classes: list[int], norm: float) -> Any:
-    from pabi.learn import PrivateLogisticRegression
-
-    return PrivateLogisticRegression(
-        epsilon=epsilon, delta=delta, feature_norm=norm, classes=classes, verbose=True
     )
 
 
@@ -489,10 +480,3 @@ def _trained(model: Any, train: tuple[Any, Any]) -> Iterator[Event]:
             last = spent
             text = f"step {exact(sign[0])} of {exact(sign[1])}, {plain(spent, decimals=1)} s"
             yield "progress", {"over": sign[0], "steps": sign[1], "text": text}
-
-
-def _without_privacy(train: tuple[Any, Any], test: tuple[Any, Any]) -> float:
-    """How well the same kind of model does that protects nobody."""
-    from sklearn.linear_model import LogisticRegression
-
-    return float(LogisticRegression(max_iter=1000).fit(*train).score(*test))

@@ -25,7 +25,7 @@ import anyio
 import numpy as np
 from anyio.to_thread import run_sync
 
-from pabi.cli.explorer.state import label_of
+from pabi.cli.explorer.state import Event, label_of
 from pabi.numbers.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -34,8 +34,6 @@ from pabi.numbers.errors import (
     TargetUnreachable,
 )
 from pabi.numbers.showing import shown
-
-Event = tuple[str, dict[str, Any]]
 
 # A new process imports again what was started; that is free where it was preloaded.
 _PRELOAD = ["__main__", "pabi.cli", "pabi.cli.explorer.readiness"]

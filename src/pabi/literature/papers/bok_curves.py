@@ -16,8 +16,8 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
+from pabi.literature.papers import Artefact, Entry, Part, Settings, printed
 from pabi.literature.papers import bok_runs as curves
-from pabi.literature.papers.artefact import Artefact, Entry, Part, Settings, printed
 from pabi.literature.papers.bok_runs import BOK
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
@@ -150,41 +150,6 @@ _BY_THEOREM = (
 
 
 EPOCHS = (5, 10, 20, 40, 80, 160, 320)
-_CYCLIC = {
-    "bok/table-9": Artefact(
-        "μ of NoisyCGD, strongly convex losses, L/(bσ) = 0.2",
-        f"{BOK}, Table 9",
-        printed(_table_9),
-    ),
-    **{
-        f"bok/table-{number}": Artefact(
-            f"When μ of NoisyCGD stops growing, {batches} batches an epoch, D = 1, σ = 3",
-            f"{BOK}, Table {number}",
-            printed(partial(_thresholds, batches), _BY_THEOREM),
-        )
-        for number, batches in zip((10, 11, 12), TABLES_10_TO_12, strict=True)
-    },
-    "bok/figure-8": curves.growth(
-        contracting,
-        partial(composed, ratio=RATIO),
-        title="NoisyCGD, strongly convex losses, c = 0.99, l = 20, L/(bσ) = 0.2",
-        figure=8,
-        unit="epochs E",
-        left=(5, 50, 500),
-        right=EPOCHS,
-    ),
-    "bok/figure-9": curves.growth(
-        partial(bounded, batches=20, ratio=0.5, step_size=0.02),
-        partial(composed, ratio=0.5, noise_std=NOISE_STD),
-        title="NoisyCGD, convex losses, D = 1, σ = 3, η = 0.02, L/b = 0.5, l = 20",
-        figure=9,
-        unit="epochs E",
-        left=(25, 50, 100),
-        right=EPOCHS,
-        limit=("last iterate, any number of epochs", FOREVER),
-        remark="The last iterate's μ is by optimal shifts. It is a little below that of Theorem 4.6.",
-    ),
-}
 
 # Figures 3 and 5: shifted interpolated processes in one dimension, simulated without any data.
 
@@ -340,11 +305,6 @@ def _figure_5(results: Mapping[str, Any]) -> Figure:
     return Figure(tuple(panels), remark, size=(12.0, 5.2))
 
 
-_PROCESSES = {
-    "bok/figure-3": Artefact("The shifted interpolated process", f"{BOK}, Figure 3", _figure_3),
-    "bok/figure-5": Artefact("Shifted processes of random batches", f"{BOK}, Figure 5", _figure_5),
-}
-
 # Figures 2 and 4: trade-off functions of a mechanism, and of sampled batches.
 
 
@@ -405,11 +365,6 @@ def _figure_4(results: Mapping[str, Any]) -> Figure:
     ]
     return Figure((curves.tradeoffs(drawn),), columns=1, size=(6.4, 5.6))
 
-
-_TRADEOFFS = {
-    "bok/figure-2": Artefact("Trade-off functions", f"{BOK}, Figure 2", _figure_2),
-    "bok/figure-4": Artefact("Sampling amplifies: C_p(G(μ))", f"{BOK}, Figure 4", _figure_4),
-}
 
 # Figure 10: random batches on a bounded domain, Theorem 4.10 against composition, and what pabi proves.
 
@@ -483,13 +438,48 @@ def _panel(results: Mapping[str, Any], probability: float, ratio: float) -> Pane
     return Panel(f"b/n = {exact(probability)}, L/b = {exact(ratio)}", "", "", drawn, equal=True)
 
 
-_RANDOM = {
+ARTEFACTS = {
+    "bok/table-9": Artefact(
+        "μ of NoisyCGD, strongly convex losses, L/(bσ) = 0.2",
+        f"{BOK}, Table 9",
+        printed(_table_9),
+    ),
+    **{
+        f"bok/table-{number}": Artefact(
+            f"When μ of NoisyCGD stops growing, {batches} batches an epoch, D = 1, σ = 3",
+            f"{BOK}, Table {number}",
+            printed(partial(_thresholds, batches), _BY_THEOREM),
+        )
+        for number, batches in zip((10, 11, 12), TABLES_10_TO_12, strict=True)
+    },
+    "bok/figure-8": curves.growth(
+        contracting,
+        partial(composed, ratio=RATIO),
+        title="NoisyCGD, strongly convex losses, c = 0.99, l = 20, L/(bσ) = 0.2",
+        figure=8,
+        unit="epochs E",
+        left=(5, 50, 500),
+        right=EPOCHS,
+    ),
+    "bok/figure-9": curves.growth(
+        partial(bounded, batches=20, ratio=0.5, step_size=0.02),
+        partial(composed, ratio=0.5, noise_std=NOISE_STD),
+        title="NoisyCGD, convex losses, D = 1, σ = 3, η = 0.02, L/b = 0.5, l = 20",
+        figure=9,
+        unit="epochs E",
+        left=(25, 50, 100),
+        right=EPOCHS,
+        limit=("last iterate, any number of epochs", FOREVER),
+        remark="The last iterate's μ is by optimal shifts. It is a little below that of Theorem 4.6.",
+    ),
+    "bok/figure-3": Artefact("The shifted interpolated process", f"{BOK}, Figure 3", _figure_3),
+    "bok/figure-5": Artefact("Shifted processes of random batches", f"{BOK}, Figure 5", _figure_5),
+    "bok/figure-2": Artefact("Trade-off functions", f"{BOK}, Figure 2", _figure_2),
+    "bok/figure-4": Artefact("Sampling amplifies: C_p(G(μ))", f"{BOK}, Figure 4", _figure_4),
     "bok/figure-10": Artefact(
         "NoisySGD, convex losses, D = 1, σ = 3: type II against type I error",
         f"{BOK}, Figure 10",
         _assemble,
         _parts,
-    )
+    ),
 }
-
-ARTEFACTS = {**_CYCLIC, **_PROCESSES, **_TRADEOFFS, **_RANDOM}

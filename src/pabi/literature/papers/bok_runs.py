@@ -17,7 +17,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, ye_shokri
-from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings, printed
+from pabi.literature.papers import Artefact, Entry, Part, PrintedTable, Settings, printed
 from pabi.numbers.showing import as_printed, exact
 from pabi.show.themes import Curve, Figure, Panel
 from pabi.tradeoff import Gaussian
@@ -232,24 +232,6 @@ def _table_4(results: Mapping[str, Any]) -> Iterator[Entry]:
             )
 
 
-_LOGISTIC = {
-    "bok/table-1": Artefact(
-        "ε of NoisyCGD on MNIST at δ = 1e-5",
-        f"{BOK}, Table 1",
-        printed(_table_1, CLIPPED),
-        parts,
-    ),
-    "bok/table-3": Artefact(
-        "GDP parameters on MNIST", f"{BOK}, Table 3", printed(_table_3, CLIPPED), parts
-    ),
-    "bok/table-4": Artefact(
-        "ε on MNIST at δ = 1e-5, by algorithm and regulariser",
-        f"{BOK}, Table 4",
-        printed(_table_4, CLIPPED),
-        parts,
-    ),
-}
-
 # Tables 2, 5 and 6: accuracies on MNIST.
 
 
@@ -379,21 +361,6 @@ def _table(
     entries = [e for name, rows in printed.items() for e in _entries(results, name, cells, rows)]
     return PrintedTable(tuple(entries), REMARK)
 
-
-_ACCURACIES = {
-    f"bok/table-{number}": Artefact(
-        title,
-        f"{BOK}, Table {number}",
-        partial(_table, cells, printed),
-        partial(_parts, cells),
-        trains=True,
-    )
-    for number, title, cells, printed in (
-        (2, "Accuracy of NoisyCGD on MNIST", CELLS[:1], {"train": TABLE_5, "test": TABLE_6}),
-        (5, "Training accuracy on MNIST", CELLS, {"train": TABLE_5}),
-        (6, "Test accuracy on MNIST", CELLS, {"test": TABLE_6}),
-    )
-}
 
 # Full batches: μ on strongly convex losses, and where it stops growing on a bounded domain.
 
@@ -554,7 +521,38 @@ def _figure_1(results: Mapping[str, Any]) -> Figure:
 
 
 STEPS_FULL = (10, 20, 40, 80, 160, 320, 640)
-_FULL = {
+
+
+ARTEFACTS = {
+    **{
+        f"bok/table-{number}": Artefact(
+            title,
+            f"{BOK}, Table {number}",
+            partial(_table, cells, printed),
+            partial(_parts, cells),
+            trains=True,
+        )
+        for number, title, cells, printed in (
+            (2, "Accuracy of NoisyCGD on MNIST", CELLS[:1], {"train": TABLE_5, "test": TABLE_6}),
+            (5, "Training accuracy on MNIST", CELLS, {"train": TABLE_5}),
+            (6, "Test accuracy on MNIST", CELLS, {"test": TABLE_6}),
+        )
+    },
+    "bok/table-1": Artefact(
+        "ε of NoisyCGD on MNIST at δ = 1e-5",
+        f"{BOK}, Table 1",
+        printed(_table_1, CLIPPED),
+        parts,
+    ),
+    "bok/table-3": Artefact(
+        "GDP parameters on MNIST", f"{BOK}, Table 3", printed(_table_3, CLIPPED), parts
+    ),
+    "bok/table-4": Artefact(
+        "ε on MNIST at δ = 1e-5, by algorithm and regulariser",
+        f"{BOK}, Table 4",
+        printed(_table_4, CLIPPED),
+        parts,
+    ),
     "bok/table-7": Artefact(
         "μ of NoisyGD, strongly convex losses, L/(nσ) = 0.1",
         f"{BOK}, Table 7",
@@ -594,5 +592,3 @@ _FULL = {
         ),
     ),
 }
-
-ARTEFACTS = {**_ACCURACIES, **_LOGISTIC, **_FULL}

@@ -14,7 +14,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bravo, kong_ribero
-from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
+from pabi.literature.papers import Artefact, Entry, Part, PrintedTable, Settings
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import as_printed, exact, plain
 from pabi.show.themes import Curve, Figure, Panel, Surface
@@ -116,15 +116,6 @@ def _assemble(results: Mapping[str, Any]) -> PrintedTable:
     )
     return PrintedTable(tuple(entries), remark)
 
-
-_KONG_RIBERO = {
-    "kong-ribero/table-1": Artefact(
-        "Rates for clipped, cyclic DP-SGD, beside what is proven",
-        f"{SOURCE}, Table 1",
-        _assemble,
-        _parts,
-    )
-}
 
 # Bravo, Flores-Mella, Guzmán.
 
@@ -230,14 +221,6 @@ def _assemble_classes(results: Mapping[str, Any]) -> PrintedTable:
     return PrintedTable(tuple(entries), remark)
 
 
-_CLASSES = {
-    "bravo/table-1": Artefact(
-        "Rényi divergence of the last iterate, by class of losses",
-        f"{BRAVO}, Table 1",
-        _assemble_classes,
-    )
-}
-
 # Figure 2: the cost of two shifts is not convex.
 
 
@@ -284,12 +267,6 @@ def _assemble_shape(results: Mapping[str, Any]) -> Figure:
     return Figure(panels, remark, size=(12.0, 5.0))
 
 
-_SHAPE = {
-    "bravo/figure-2": Artefact(
-        "E for D = 5, η = L = 1, σ = (1, 0.01, 0.4)", f"{BRAVO}, Figure 2", _assemble_shape
-    )
-}
-
 # Figure 1: where the privacy curve of noisy SGD stops, for losses between nonsmooth and smooth.
 
 
@@ -324,14 +301,6 @@ def _assemble_steps(results: Mapping[str, Any]) -> Figure:
     )
     return Figure((panel,), remark, columns=1, size=(8.0, 5.2))
 
-
-_STEPS = {
-    "bravo/figure-1": Artefact(
-        "Steps at which the privacy curve stops, 2T̄ + V(D, M, T̄, n, p)",
-        f"{BRAVO}, Figure 1",
-        _assemble_steps,
-    )
-}
 
 # Ganesh, Thakurta, Upadhyay.
 
@@ -377,12 +346,6 @@ def _assemble_balance(results: Mapping[str, Any]) -> Figure:
     )
     return Figure(tuple(panels), remark, columns=3, legend=True, size=(14.0, 6.0))
 
-
-_BALANCE = {
-    "langevin-universality/figure-1": Artefact(
-        "Drift against Brownian motion", f"{LANGEVIN}, Figure 1", _assemble_balance
-    )
-}
 
 # Table 1: rates of the excess risk of private optimisation, evaluated beside proven bounds.
 
@@ -488,13 +451,33 @@ def _assemble_risks(results: Mapping[str, Any]) -> PrintedTable:
     return PrintedTable(tuple(entries), remark)
 
 
-_RISKS = {
+ARTEFACTS = {
+    "kong-ribero/table-1": Artefact(
+        "Rates for clipped, cyclic DP-SGD, beside what is proven",
+        f"{SOURCE}, Table 1",
+        _assemble,
+        _parts,
+    ),
+    "bravo/table-1": Artefact(
+        "Rényi divergence of the last iterate, by class of losses",
+        f"{BRAVO}, Table 1",
+        _assemble_classes,
+    ),
+    "bravo/figure-2": Artefact(
+        "E for D = 5, η = L = 1, σ = (1, 0.01, 0.4)", f"{BRAVO}, Figure 2", _assemble_shape
+    ),
+    "bravo/figure-1": Artefact(
+        "Steps at which the privacy curve stops, 2T̄ + V(D, M, T̄, n, p)",
+        f"{BRAVO}, Figure 1",
+        _assemble_steps,
+    ),
+    "langevin-universality/figure-1": Artefact(
+        "Drift against Brownian motion", f"{LANGEVIN}, Figure 1", _assemble_balance
+    ),
     "langevin-universality/table-1": Artefact(
         "Excess risk of private optimisation: rates beside proven bounds",
         f"{LANGEVIN}, Table 1",
         _assemble_risks,
         _parts_risks,
-    )
+    ),
 }
-
-ARTEFACTS = {**_KONG_RIBERO, **_CLASSES, **_SHAPE, **_STEPS, **_BALANCE, **_RISKS}

@@ -199,13 +199,3 @@ def test_it_is_worth_as_much_for_the_path_as_for_the_last_iterate(adjacency):
     assert path.guarantee(DELTA).method == "secret steps"
     assert path.guarantee(DELTA).epsilon(DELTA) == last.guarantee(DELTA).epsilon(DELTA)
     assert secret_steps.apply(path, DELTA).curve == secret_steps.apply(last, DELTA).curve
-
-
-def test_what_the_guarantee_rests_on():
-    guarantee = run().guarantee(DELTA)
-    assert guarantee.method == "secret steps"
-    assert any("secret" in sentence for sentence in guarantee.assumptions)
-    early = run(batches=Reshuffle(100), epochs=0.5, noise_multiplier=4.0).guarantee(DELTA)
-    full = run(batches=Reshuffle(100)).guarantee(DELTA)
-    for one, theorem in ((guarantee, 53), (early, 54), (full, 55)):
-        assert f"Theorem {theorem}" in one.source

@@ -10,6 +10,7 @@ import math
 
 import pytest
 
+import pabi
 from pabi.numbers import encoding
 from pabi.verification import certificates, theorems
 from pabi.verification.factors.closed_forms import Gaussians
@@ -56,6 +57,14 @@ THEOREMS = [*theorems.table(), SAMPLED]
 @pytest.fixture(scope="module", autouse=True)
 def _files():
     files_of()
+
+
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_honest_files_are_accepted(theorem):
+    """Written, read and verified within the limits of a file: of every kind of description and proof."""
+    for name, text in files_of()[theorem].items():
+        verdict = pabi.verify(text)
+        assert verdict.ok, (name, verdict.reason)
 
 
 def check(theorem, times):

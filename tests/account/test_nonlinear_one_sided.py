@@ -9,9 +9,7 @@ import pytest
 
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicable, Poisson
 from pabi.account.analyses import composition, nonlinear_shifts, shifted_interpolation
-from pabi.account.analyses.shifted_interpolation import product
 from pabi.account.best import outcomes
-from pabi.account.facts.sampled import Pulls, RecordFactor
 from support.granted import granted
 from support.pairs import pairs
 
@@ -56,15 +54,6 @@ def test_random_runs_are_granted_and_never_above_composition(all_windows, seed):
     run = random_run(np.random.default_rng(seed))
     granted(nonlinear_shifts.nonlinear_one_sided, run, DELTA)
     assert run.guarantee(DELTA).epsilon(DELTA) <= composition.apply(run, DELTA).epsilon(DELTA)
-
-
-def test_numbers_that_are_none_hide_nothing():
-    for factor in RecordFactor:
-        pulls = Pulls.of(factor, np.array([math.nan, 0.1]))
-        assert product(0.1, [(pulls, np.ones(2))], 0.1, factor, 0.0).epsilon(DELTA) == math.inf
-    one = Pulls.of(RecordFactor.PRESENT, np.array([0.1]))
-    undefined = product(math.nan, [(one, np.ones(1))], 0.1, RecordFactor.PRESENT, 0.0)
-    assert undefined.epsilon(DELTA) == math.inf
 
 
 @pytest.mark.parametrize(

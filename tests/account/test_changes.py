@@ -12,30 +12,30 @@ from pabi.account.facts.positions import OrderedView
 from pabi.describe.files import from_dict, to_dict
 
 DELTA = 1e-6
-FALLING = np.linspace(1.0, 0.1, 200)
-BINS = pabi.BallsInBins(100, 160, redraw="epoch")
+FALLING = np.linspace(1.0, 0.1, 800)
+BINS = pabi.BallsInBins(500, 700, redraw="epoch")
 
 
 def a_run(**changed):
-    fields = {"n": 2_000, "batches": pabi.Reshuffle(100), "epochs": 10, "step_size": 1.0}
+    fields = {"n": 20_000, "batches": pabi.Reshuffle(500), "epochs": 20, "step_size": 1.0}
     fields |= {"loss": pabi.Loss.logistic(feature_norm=1.0, l2=1e-3), "noise_multiplier": 1.5}
     return pabi.NoisySGD(**{**fields, **changed})
 
 
 def rough(loss, **changed):
-    return a_run(loss=loss, noise_multiplier=None, noise_std=0.015, **changed)
+    return a_run(loss=loss, noise_multiplier=None, noise_std=0.003, **changed)
 
 
 RUNS = {
     "reshuffled": a_run(),
     "falling": a_run(step_size=FALLING),
-    "noise that varies": a_run(step_size=FALLING, noise_multiplier=np.linspace(1.4, 1.6, 200)),
-    "cyclic": a_run(batches=pabi.Cyclic(100)),
-    "a number of steps": a_run(batches=pabi.Cyclic(100), epochs=None, steps=190),
-    "Poisson": a_run(batches=pabi.Poisson(100, cap=200)),
-    "fixed size": a_run(batches=pabi.FixedSize(100)),
+    "noise that varies": a_run(step_size=FALLING, noise_multiplier=np.linspace(1.4, 1.6, 800)),
+    "cyclic": a_run(batches=pabi.Cyclic(500)),
+    "a number of steps": a_run(batches=pabi.Cyclic(500), epochs=None, steps=790),
+    "Poisson": a_run(batches=pabi.Poisson(500, cap=800)),
+    "fixed size": a_run(batches=pabi.FixedSize(500)),
     "bins, every epoch": a_run(batches=BINS, step_size=FALLING),
-    "some left out": a_run(batches=pabi.Reshuffle(100, spare=20), step_size=FALLING),
+    "some left out": a_run(batches=pabi.Reshuffle(500, spare=200), step_size=FALLING),
     "full": a_run(batches=pabi.FullBatch()),
     "path": a_run(release="path"),
     "momentum": a_run(update=pabi.updates.Momentum()),
@@ -47,7 +47,7 @@ RUNS = {
     "kinks, and steps that fall": rough(pabi.Loss.lipschitz(1.0), step_size=FALLING),
     "Hölder gradients": rough(pabi.Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0)),
     "unknown": a_run(loss=pabi.Loss.unknown(), clip_norm=1.0),
-    "cooled": a_run(cooldown_steps=20),
+    "cooled": a_run(cooldown_steps=40),
 }
 
 
@@ -81,12 +81,12 @@ def by_what(run):
 
 
 def test_one_order_for_all_epochs_keeps_what_else_is_said():
-    bins, drawn = pabi.BallsInBins, pabi.BallsInBins(100, redraw="epoch")
-    once = pabi.ShuffleOnce(100, 20)
+    bins, drawn = pabi.BallsInBins, pabi.BallsInBins(500, redraw="epoch")
+    once = pabi.ShuffleOnce(500, 200)
     for batches, other, what in (
-        (pabi.Reshuffle(100, 20), once, "ShuffleOnce(100, spare=20)"),
-        (BINS, bins(100, 160), "BallsInBins(100, cap=160)"),
-        (drawn, bins(100), "BallsInBins(100)"),
+        (pabi.Reshuffle(500, 200), once, "ShuffleOnce(500, spare=200)"),
+        (BINS, bins(500, 700), "BallsInBins(500, cap=700)"),
+        (drawn, bins(500), "BallsInBins(500)"),
     ):
         edit = module._drawn_once(a_run(batches=batches))
         assert edit.what == f"batches={what}"
@@ -96,8 +96,8 @@ def test_one_order_for_all_epochs_keeps_what_else_is_said():
 
 def test_the_fields_that_change_are_those_that_are_named():
     for name, what, changed in (
-        ("cyclic", "batches=ShuffleOnce(100)", {"batches": pabi.ShuffleOnce(100)}),
-        ("cyclic", "cooldown_steps=20", {"cooldown_steps": 20}),
+        ("cyclic", "batches=ShuffleOnce(500)", {"batches": pabi.ShuffleOnce(500)}),
+        ("cyclic", "cooldown_steps=40", {"cooldown_steps": 40}),
         ("path", 'release="last"', {"release": "last"}),
         ("momentum", 'update="sgd"', {"update": "sgd"}),
         (
@@ -107,8 +107,8 @@ def test_the_fields_that_change_are_those_that_are_named():
         ),
     ):
         assert by_what(RUNS[name])[what].description == replace(RUNS[name], **changed)
-    longer = by_what(RUNS["a number of steps"])["cooldown_steps=20"].description
-    assert (longer.steps, longer.data_steps, longer.cooldown_steps) == (210, 190, 20)
+    longer = by_what(RUNS["a number of steps"])["cooldown_steps=40"].description
+    assert (longer.steps, longer.data_steps, longer.cooldown_steps) == (830, 790, 40)
 
 
 def test_a_constant_step_has_the_mean_of_the_schedule():

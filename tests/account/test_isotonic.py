@@ -162,14 +162,6 @@ def test_nothing_to_pay_and_what_cannot_be_hidden():
         )
 
 
-def test_a_demand_does_not_vanish_in_a_long_noiseless_stretch():
-    """Halved 1200 times and doubled 1200 times without noise, a difference of 1 is 1 again."""
-    c = np.concatenate([[1.0], np.full(1200, 0.5), np.full(1200, 2.0), [1.0]])
-    s, v = np.zeros(len(c)), np.zeros(len(c))
-    s[0], v[-1] = 1.0, 1.0
-    assert isotonic.solve(c, s, v).energy >= 1.0
-
-
 @every("unit", [2.0**-400, 2.0**-60, 2.0**60, 2.0**400])
 def test_the_unit_of_the_iterate_does_not_matter(unit):
     rng = np.random.default_rng(2)

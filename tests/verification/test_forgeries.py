@@ -67,21 +67,12 @@ def test_honest_files_are_accepted(theorem):
         assert verdict.ok, (name, verdict.reason)
 
 
-def check(theorem, times):
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_forgeries_are_refused_or_claim_enough(theorem, times):
     tried, wrong = problems(theorem, COUNTS.get(theorem, 400) * times)
     assert not wrong, "\n".join(wrong[:9])
     assert tried
-
-
-@pytest.mark.parametrize("theorem", THEOREMS)
-def test_forgeries_are_refused_or_claim_enough(theorem):
-    check(theorem, 1)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("theorem", THEOREMS)
-def test_many_more(theorem):
-    check(theorem, 4)
 
 
 # Of random descriptions of every kind: how many questions, and how many forgeries of each certificate.

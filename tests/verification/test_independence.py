@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pabi
 from pabi import describe
-from support.falsification.honest_files import honest_files
 
 SOURCES = Path(pabi.__file__).parent / "verification"
 FILES = sorted(SOURCES.rglob("*.py"))
+DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
 
 SHARED = {
     # What certificates and guarantees are called, and their text.
@@ -154,6 +154,7 @@ def watched(given, name, found):
 
 def test_the_checker_reads_no_other_derived_number(monkeypatch):
     """Of all that the classes of descriptions compute, on every kind of file."""
+    files = [path.read_text() for path in DATA]
     run = pabi.NoisySGD(
         pabi.Loss.softmax(1.0),
         n=100,
@@ -163,7 +164,12 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
         noise_multiplier=2.0,
         prox=pabi.prox.ball(2.0),
     )
-    files = [*honest_files().values(), run.guarantee(1e-5).to_json()]
+    files.append(run.guarantee(1e-5).to_json())
+    moments = pabi.NoisySecondMoments(100, 3, 1.0, noise_multiplier=9.0)
+    files.append(moments.guarantee(1e-5).to_json())
+    files.append(pabi.NoisyAccuracy(100, 0.1).guarantee(1e-5).to_json())
+    levels = pabi.NoisyColumnStatistics(100, 3, "levels", noise_std=9.0, threshold=3.0)
+    files.append(levels.guarantee(1e-5).to_json())
     found, owners = set(), set(described())
     assert {pabi.NoisySGD, pabi.Loss, pabi.Cyclic, pabi.LangevinChain, pabi.prox.ball} <= owners
     assert pabi.NoisySecondMoments in owners

@@ -84,9 +84,9 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     assert (min(asked), max(asked)) == (1, most)
 
 
-@pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
-def test_sizes_of_more_than_is_left_are_not_tried(kind):
+def test_sizes_of_more_than_is_left_are_not_tried():
     """24 of 40 records left out: no batch has more than 16."""
+    kind = pabi.ShuffleOnce
     run = a_run(kind(5, spare=24), n=40, epochs=1, noise_std=0.1)
     least, most = sorted(epsilon(replace(run, batches=kind(size, 24))) for size in (1, 16))
     assert pabi.calibrate(run, most, DELTA, "size").batches.size in (1, 16)
@@ -274,13 +274,20 @@ EVERY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"), [(n, p) for n, (_, names) in EVERY.items() for p in names]
-)
-@pytest.mark.parametrize(
-    "besides", [(), (BESIDE,), (SHUFFLED, BESIDE)], ids=["alone", "Gaussian", "mixture"]
-)
-def test_the_target_is_met_and_nothing_closer_to_the_boundary_meets_it(name, parameter, besides):
+BESIDES = {"alone": (), "Gaussian": (BESIDE,), "mixture": (SHUFFLED, BESIDE)}
+ALONE = [(name, parameter) for name, (_, parameters) in EVERY.items() for parameter in parameters]
+# One of every way to search, beside others.
+TOGETHER = [("run", "noise_std"), ("clipped", "clip_norm"), ("forgetting little", "epochs")]
+TOGETHER += [("shuffled", "size"), ("chain", "steps"), ("mechanism", "epsilon")]
+CASES = [
+    pytest.param(besides, *case, id=f"{name}-{'-'.join(case)}")
+    for name, besides in BESIDES.items()
+    for case in (TOGETHER if besides else ALONE)
+]
+
+
+@pytest.mark.parametrize(("besides", "name", "parameter"), CASES)
+def test_the_target_is_met_and_nothing_closer_to_the_boundary_meets_it(besides, name, parameter):
     described = EVERY[name][0]
     target = 1.02 * together(besides, described)
     found = pabi.calibrate(described, target, DELTA, parameter, besides=besides)

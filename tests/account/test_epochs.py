@@ -1,4 +1,4 @@
-"""What an epoch costs between two distances, against a general solver and against payments step by step."""
+"""What an epoch costs between two distances, against a general solver."""
 
 import math
 
@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 
 from pabi.account.shifts.epochs import Rests, _Epoch
-from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
 from support.every_case import every
 
@@ -55,27 +54,6 @@ def test_the_dearest_place_costs_what_a_general_solver_finds(seed):
     begin, end = rng.uniform(0.0, 2.0, 2).tolist()
     truth = max(least(steps, use, begin, end) for use in range(6))
     assert dearest(steps, begin, end) == pytest.approx(truth, rel=1e-4, abs=1e-7)
-
-
-@every("seed", range(20))
-def test_the_whole_run_costs_no_more_wherever_the_uses_are(seed):
-    """The best payments for any places are at most as dear as those at the distances found."""
-    rng = np.random.default_rng(seed)
-    period, epochs = 7, 4
-    steps = random_steps(rng, period * epochs)
-    rests = Rests(steps, period, epochs - 1)
-    last = Steps(*(x[-period:] for x in steps))
-    for path in rests.paths()[::12]:
-        resting = rests.refined(path)
-        for _ in range(20):
-            places = rng.integers(period, size=epochs)
-            own = np.zeros(period * epochs)
-            used = places + period * np.arange(epochs)
-            own[used] = steps.s[used]
-            alone = last._replace(s=own[-period:])
-            end = best_start(alone, math.inf, float(resting.r[-1])).payments.energy
-            whole = best_start(steps._replace(s=own)).payments.energy
-            assert whole <= (resting.cost + end) * (1.0 + 1e-9)
 
 
 def test_equal_steps_lose_nothing():

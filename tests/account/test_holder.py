@@ -77,23 +77,6 @@ def test_a_clip_leaves_it():
             assert clipped(delta) == pytest.approx(min(power, bounded), rel=1e-14)
 
 
-CHANGES = [{}, {"exponent": 0.5, "noise_std": 4.0}, {"batches": pabi.ShuffleOnce(100)}]
-CHANGES += [{"batches": pabi.BallsInBins(100)}]
-CHANGES += [{"batches": pabi.Poisson(100), "adjacency": "zero_out"}]
-CHANGES += [{"batches": pabi.FixedSize(100)}]
-CHANGES += [{"steps": 300, "step_size": np.linspace(0.02, 0.01, 300)}]
-
-
-@pytest.mark.parametrize("changes", CHANGES, ids=repr)
-def test_every_analysis_that_applies_is_verified(all_windows, changes):
-    run = a_run(**{"steps": 400, **changes})
-    found = [o for o in pabi.account.best.outcomes(run, DELTA) if o.guarantee is not None]
-    assert len(found) >= 2
-    for outcome in found:
-        verdict = pabi.verify(outcome.guarantee.to_json())
-        assert verdict.ok, (outcome.name, verdict.reason)
-
-
 def test_of_a_rougher_loss_certificates_prove_nothing():
     payload = a_run().guarantee(DELTA).certificate.payload
     said = pabi.verify(payload).assumptions

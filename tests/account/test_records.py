@@ -1,4 +1,4 @@
-"""The proven μ of every record of a run, against quadratic programs and rational closed forms."""
+"""The proven μ of every record of a run, and which is the worst, against quadratic programs."""
 
 import math
 from fractions import Fraction
@@ -7,16 +7,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from pabi import Cyclic, Loss, NoisySGD
-from pabi.account.facts.positions import OrderedView, Uses
+from pabi import BallsInBins, Cyclic, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
+from pabi.account.analyses import shifted_interpolation
+from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
-from support.every_case import every
+from support.every_case import every, refused
+from support.granted import granted
 from support.quadratic_programs import least_payments
 
 QP = 1e-8  # to which programs are solved
 ULP = Fraction(1, 2**52)
+LOSSES = [
+    Loss.strongly_convex(0.5, 2.0, l2=0.25, gradient_bound=1.0),
+    Loss.weakly_convex(0.4, 1.0, l2=0.1, gradient_bound=1.0),
+    Loss.logistic(1.5, l2=0.5),
+    Loss.logistic(1.5),
+    Loss.strongly_convex(1.0, 9.0, gradient_bound=1.0),  # overshoots
+]
 
 
 def run_of(n, size, steps, cooldown=0, loss=None, **changes):
@@ -61,7 +71,7 @@ def random_run(rng):
         changes["noise_std"] = rng.uniform(0.4, 1.5, steps)
     if rng.random() < 0.4:
         changes["diameter"] = float(rng.uniform(0.1, 1.0))
-    loss = [None, Loss.weakly_convex(0.4, 1.0, l2=0.1, gradient_bound=1.0)][int(rng.integers(2))]
+    loss = LOSSES[int(rng.integers(len(LOSSES)))]
     return run_of(n, size, steps, int(rng.integers(0, min(3, steps))), loss, **changes)
 
 
@@ -83,12 +93,46 @@ def test_every_records_bound_is_the_least_there_is(seed):
             assert energy_of(one.shifts) <= Fraction(one.mu) ** 2
 
 
+def falling_or_rising(rng):
+    n, steps, changes = int(rng.integers(2, 7)), int(rng.integers(3, 11)), {}
+    if rng.random() < 0.6:
+        sizes = rng.uniform(0.05, 0.4, steps)
+        changes["step_size"] = np.sort(sizes) if rng.random() < 0.7 else sizes
+    loss = LOSSES[int(rng.integers(len(LOSSES)))]
+    return run_of(n, int(rng.integers(1, n)), steps, int(rng.integers(0, 3)), loss, **changes)
+
+
+def test_the_record_used_last_is_the_worst_where_the_view_says_so():
+    """Where the view does not say so, another record can be worse, and sometimes is. The checker judges by
+    itself which records have to be shown."""
+    rng = np.random.default_rng(8)
+    said = others = 0
+    for _ in range(60):
+        run = falling_or_rising(rng)
+        view = OrderedView(run)
+        granted(shifted_interpolation.apply, run, 1e-5)
+        costs = [
+            least(*written_out(run, position), math.inf) for position in range(run.steps_per_epoch)
+        ]
+        assert view.last_position == (run.data_steps - 1) % run.steps_per_epoch
+        if view.later_is_worse:
+            said += 1
+            assert max(costs) <= costs[view.last_position] * (1.0 + QP)
+        else:
+            others += max(costs) > costs[view.last_position] * (1.0 + 1e-3)
+    assert said > 20
+    assert others > 2
+
+
 @every("diameter", [None, 0.4])
 @every("varying", [False, True])
 def test_chosen_positions_are_those_of_all(varying, diameter):
     changes = {"step_size": np.linspace(0.1, 0.6, 14)} if varying else {}
-    view = OrderedView(run_of(7, 2, 14, 1, diameter=diameter, **changes))
+    run = run_of(7, 2, 14, 1, diameter=diameter, **changes)
+    view = OrderedView(run)
     every = [one.mu for one in cyclic(view)]
+    squares = [least(*written_out(run, j), run.range_diameter) for j in range(4)]
+    assert np.square(every) == pytest.approx(squares, rel=QP)
     assert [one.mu for one in cyclic(view, [3, 1])] == [every[3], every[1]]
     assert [record(view, view.uses(j)).mu for j in range(4)] == pytest.approx(every, rel=1e-11)
 
@@ -158,3 +202,34 @@ def test_roots_are_rounded_up(energy):
     assert [mu_of(x) for x in (0.0, math.inf)] == [0.0, math.inf]
     square = Fraction(mu_of(energy)) ** 2
     assert Fraction(energy) <= square <= Fraction(energy) * (1 + 8 * ULP)
+
+
+@every("batches", [Poisson(10), BallsInBins(10)])
+@every("failing", [1e-3, 1e-8])
+def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
+    """With η·M·count/size ≤ 2 for every count the slope is 1 whatever the batch; otherwise counts are
+    limited, and a batch beyond the limit is rarer than what may fail."""
+    loss = Loss.convex(1.0, gradient_bound=1.0)
+    run = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=0.125, noise_std=1.0)
+    mild = OrderedView(run, failing).fractions
+    assert (mild.failure, mild.cap) == (0.0, 100)
+    wild = NoisySGD(loss, n=100, batches=batches, steps=30, step_size=1.0, noise_std=1.0)
+    found = OrderedView(wild, failing).fractions
+    different = 30 if isinstance(batches, Poisson) else 10
+    assert found.full == (0, Fraction(found.cap, 10)) == found.last
+    assert 20 < found.cap < 100
+    assert different * binom.sf(found.cap, 100, 0.1) <= found.failure <= failing
+
+
+def test_positions_of_a_known_order_are_taken_and_no_others():
+    run = run_of(7, 2, 8)
+    assert [check_position(run, np.int64(j)) for j in range(4)] == [0, 1, 2, 3]
+    for position in (-1, 4, 1.0, True, "0", None):
+        said = refused("position", check_position, run, position)
+        assert "0..steps_per_epoch − 1 = 3" in said
+    for batches in (Reshuffle(2), BallsInBins(2), Poisson(2)):
+        random = run_of(7, 2, 8, batches=batches)
+        assert "no known positions" in refused("position", check_position, random, 0)
+    full = run_of(4, 4, 3, batches=FullBatch())
+    assert check_position(full, 0) == 0
+    assert OrderedView(full).uses(0).steps(1).tolist() == [0, 1, 2]

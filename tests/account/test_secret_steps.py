@@ -184,28 +184,9 @@ def test_never_above_composition(changes, adjacency):
     assert description.guarantee(DELTA).epsilon(DELTA) <= known.epsilon(DELTA) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("epochs", [1, 3.4])
-def test_more_is_revealed_by_more_steps_and_less_noise(epochs):
-    here = curve_of(epochs=epochs).epsilon(DELTA)
-    assert here < curve_of(epochs=epochs + 0.2).epsilon(DELTA) or epochs == 1
-    assert here < curve_of(epochs=epochs, noise_multiplier=1.9).epsilon(DELTA)
-    assert here < curve_of(epochs=epochs, batches=BallsInBins(200)).epsilon(DELTA)
-    assert here < curve_of(epochs=epochs, adjacency="replace_one").epsilon(DELTA)
-
-
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
 def test_it_is_worth_as_much_for_the_path_as_for_the_last_iterate(adjacency):
     last, path = (run(adjacency=adjacency, release=what) for what in ("last", "path"))
     assert path.guarantee(DELTA).method == "secret steps"
     assert path.guarantee(DELTA).epsilon(DELTA) == last.guarantee(DELTA).epsilon(DELTA)
     assert secret_steps.apply(path, DELTA).curve == secret_steps.apply(last, DELTA).curve
-
-
-def test_what_the_guarantee_rests_on():
-    guarantee = run().guarantee(DELTA)
-    assert guarantee.method == "secret steps"
-    assert any("secret" in sentence for sentence in guarantee.assumptions)
-    early = run(batches=Reshuffle(100), epochs=0.5, noise_multiplier=4.0).guarantee(DELTA)
-    full = run(batches=Reshuffle(100)).guarantee(DELTA)
-    for one, theorem in ((guarantee, 53), (early, 54), (full, 55)):
-        assert f"Theorem {theorem}" in one.source

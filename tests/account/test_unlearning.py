@@ -107,7 +107,6 @@ def test_a_stated_probability_counts_and_not_the_divisor():
 
     guarantee = run.unlearning(1e-3, steps=0, records=2)
     assert 3.0 * advantage(0.1) < advantage(0.4) <= guarantee.delta(0.0)
-    assert pabi.verify(guarantee).ok
 
 
 @pytest.mark.parametrize("batches", [pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Poisson(10)])
@@ -118,7 +117,6 @@ def test_users_are_forgotten_as_records_are(batches):
     of_records = run.unlearning(1e-4, epochs=1, records=3)
     assert (of_users.unit, of_records.unit) == ("user", "record")
     assert of_users.epsilon(1e-4) == of_records.epsilon(1e-4)
-    assert pabi.verify(of_users).unit == "user"
 
 
 def test_given_a_model_only_a_diameter_helps():
@@ -195,7 +193,6 @@ def test_every_run_forgets_at_most_what_its_uses_cost(batches, changes):
     epsilon = guarantee.epsilon(1e-4)
     assert guarantee.adjacency == "retrained"
     assert epsilon <= guarantee.composition.epsilon(1e-4)
-    assert pabi.verify(guarantee).ok
     rounding = 1.0 - 1e-3  # of compositions of random batches
     assert run.unlearning(1e-4, steps=0, records=2).epsilon(1e-4) >= epsilon * rounding
     assert run.unlearning(1e-4, steps=15, records=3).epsilon(1e-4) >= epsilon * rounding

@@ -14,15 +14,14 @@ import pytest
 
 import pabi
 from pabi.audits import audit_outputs
-from pabi.execute import engine, hiding, sums
-from pabi.execute.checkpoint import Randomness
+from pabi.execute import engine, hiding
 from pabi.integrations.dask import langevin, train
 from pabi.integrations.dask import sums as partitions
 from pabi.integrations.dask.sums import ClusterGradients
 from pabi.sampling import chains
 from support.clusters import IN_PROCESS
 from support.large import package
-from support.wide_runs import LONG, narrow, wide
+from support.wide_runs import LONG, Fixed, half_the_noise, narrow, twice_the_sensitivity, wide
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pabi.PrivacyWarning", "ignore::pabi.SamplingWarning"
@@ -77,10 +76,6 @@ def test_what_ships_is_not_refuted(client, run):
     assert result.mu_lower > 0.25 * result.guarantee.mu
 
 
-def half_the_noise(patch):
-    patch.setattr(engine, "noise_factor", lambda run: 0.5)
-
-
 def half_the_divisor(patch):
     """In the parts of a sum, which the workers make."""
     clipped_sum = partitions.clipped_sum
@@ -90,12 +85,6 @@ def half_the_divisor(patch):
         return lambda x, rows: 2.0 * total(x, rows)
 
     patch.setattr(partitions, "clipped_sum", other)
-
-
-def twice_the_sensitivity(patch):
-    clip = sums.clip_coordinates
-    patch.setattr(sums, "clip_coordinates", lambda g, bound, *rest: clip(g, 2.0 * bound, *rest))
-    patch.setattr(sums, "clip_norms", lambda g, *rest: g)
 
 
 def counting_the_last(patch, count):
@@ -119,16 +108,6 @@ MISTAKES += [lambda patch: counting_the_last(patch, 2)]
 def test_mistakes_are_caught(client, monkeypatch, run, plant):
     plant(monkeypatch)
     assert audited(client, run).refuted
-
-
-class Fixed(Randomness):
-    """The same noise in every training, and the same keys."""
-
-    def generator(self):
-        return np.random.default_rng(7)
-
-    def keys(self, count):
-        return [number.to_bytes(32, "little") for number in range(count)]
 
 
 def test_noise_that_is_drawn_twice_is_caught(client, monkeypatch):

@@ -23,7 +23,16 @@ from pabi.learn import LogisticGradients, PrivateLogisticRegression, StateFile, 
 from support.computed_once import computed_once
 from support.execution import Crash
 from support.frameworks import framework
-from support.wide_runs import LONG, gradients, narrow, trained, wide
+from support.wide_runs import (
+    LONG,
+    Fixed,
+    gradients,
+    half_the_noise,
+    narrow,
+    trained,
+    twice_the_sensitivity,
+    wide,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SURE, DELTA = 1.0 - 1e-6, 1e-3
@@ -58,18 +67,6 @@ def test_what_ships_is_not_refuted(run):
     result = audited(run)
     assert not result.refuted
     assert result.mu_lower > 0.4 * result.guarantee.mu  # or the audit would see little
-
-
-def half_the_noise(monkeypatch):
-    monkeypatch.setattr(engine, "noise_factor", lambda run: 0.5)
-
-
-def twice_the_sensitivity(monkeypatch):
-    clip = sums.clip_coordinates
-    monkeypatch.setattr(
-        sums, "clip_coordinates", lambda g, bound, *rest: clip(g, 2.0 * bound, *rest)
-    )
-    monkeypatch.setattr(sums, "clip_norms", lambda g, *rest: g)
 
 
 def sums_divided_by_what_the_batch_has(monkeypatch):
@@ -107,13 +104,6 @@ def sums_times(factor, monkeypatch, name="pabi.execute.engine.per_record_sum"):
 def test_what_is_planted_is_caught(monkeypatch, plant, run):
     plant(monkeypatch)
     assert audited(run).refuted
-
-
-class Fixed(Randomness):
-    """The same noise in every training."""
-
-    def generator(self):
-        return np.random.default_rng(7)
 
 
 def fixed_noise(monkeypatch):

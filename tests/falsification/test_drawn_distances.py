@@ -82,13 +82,9 @@ def attacks(count: int, seed: int, make=random_run) -> tuple[int, int]:
     return tried, won
 
 
-def test_no_linear_loss_reveals_more_than_proven():
-    assert attacks(6, 0) == (6, 0)
-
-
-@pytest.mark.nightly
-def test_no_linear_loss_reveals_more_than_proven_in_many_runs():
-    assert attacks(2_000, 1) == (2_000, 0)
+@pytest.mark.parametrize("count", [6, pytest.param(2_000, marks=pytest.mark.nightly)])
+def test_no_linear_loss_reveals_more_than_proven(count):
+    assert attacks(count, count) == (count, 0)
 
 
 def test_a_distance_that_is_too_small_is_found(monkeypatch):

@@ -13,6 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from pabi import Loss, NoisySGD
+from pabi.execute import engine, sums
+from pabi.execute.checkpoint import Randomness
 from pabi.learn import train
 
 LONG = 1e3  # a gradient that every clip shortens
@@ -50,3 +52,26 @@ def trained(run: NoisySGD, record: float, models: int, *, row: int, **options) -
     """(models,) what they release."""
     pull = gradients(record, row, models)
     return train(wide(run, models), pull, x0=np.zeros(models), **options).x
+
+
+# Mistakes that are planted in what trains.
+
+
+def half_the_noise(patch):
+    patch.setattr(engine, "noise_factor", lambda run: 0.5)
+
+
+def twice_the_sensitivity(patch):
+    clip = sums.clip_coordinates
+    patch.setattr(sums, "clip_coordinates", lambda g, bound, *rest: clip(g, 2.0 * bound, *rest))
+    patch.setattr(sums, "clip_norms", lambda g, *rest: g)
+
+
+class Fixed(Randomness):
+    """The same noise in every training, and the same keys."""
+
+    def generator(self):
+        return np.random.default_rng(7)
+
+    def keys(self, count):
+        return [number.to_bytes(32, "little") for number in range(count)]

@@ -383,12 +383,6 @@ def test_interruptions_are_none(data, monkeypatch):
 # Files of this version and of those before.
 
 
-def test_every_honest_file_is_accepted():
-    for name, text in honest_files().items():
-        verdict = pabi.verify(text)
-        assert verdict.ok, (name, verdict.reason)
-
-
 @pytest.mark.parametrize("part", range(6))
 def test_files_of_0_1_0_verify_and_are_written_anew(part):
     for path in OLD_FILES[part::6]:

@@ -10,6 +10,7 @@ import math
 
 import pytest
 
+import pabi
 from pabi.numbers import encoding
 from pabi.verification import certificates, theorems
 from pabi.verification.factors.closed_forms import Gaussians
@@ -58,21 +59,20 @@ def _files():
     files_of()
 
 
-def check(theorem, times):
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_honest_files_are_accepted(theorem):
+    """Written, read and verified within the limits of a file: of every kind of description and proof."""
+    for name, text in files_of()[theorem].items():
+        verdict = pabi.verify(text)
+        assert verdict.ok, (name, verdict.reason)
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_forgeries_are_refused_or_claim_enough(theorem, times):
     tried, wrong = problems(theorem, COUNTS.get(theorem, 400) * times)
     assert not wrong, "\n".join(wrong[:9])
     assert tried
-
-
-@pytest.mark.parametrize("theorem", THEOREMS)
-def test_forgeries_are_refused_or_claim_enough(theorem):
-    check(theorem, 1)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("theorem", THEOREMS)
-def test_many_more(theorem):
-    check(theorem, 4)
 
 
 # Of random descriptions of every kind: how many questions, and how many forgeries of each certificate.

@@ -6,7 +6,7 @@ import pytest
 
 import pabi
 from pabi.describe.losses import Loss
-from support.certificates import accepted, all_refused, forged, forgeries, refused
+from support.certificates import all_refused, forged, forgeries, refused
 from support.falsification.edits import at, places
 
 DISSIPATIVE = Loss.dissipative(0.2, 0.5, 1.0)
@@ -61,12 +61,6 @@ DESCRIBED = described()
 @pytest.fixture(scope="module")
 def guarantees():
     return {name: one.guarantee(1e-3) for name, one in DESCRIBED.items()}
-
-
-def test_accepted_after_reading(guarantees):
-    for name, guarantee in guarantees.items():
-        verdict = accepted(guarantee)
-        assert verdict.scope == ("iteration" if name == "varying" else "run")
 
 
 FORGED = forgeries("""

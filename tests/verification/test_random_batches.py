@@ -24,14 +24,12 @@ from scipy.stats import binom
 
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce
-from pabi.account.analyses import composition, random_batches
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers import encoding
 from pabi.numbers.showing import shown
 from pabi.tradeoff.certificate import FORMAT, VERSION, VERSIONS, Certificate
-from support.certificates import accepted, all_refused, forged, forgeries, refused
+from support.certificates import all_refused, forged, forgeries, refused
 from support.falsification.edits import at, is_number, places, put
-from support.granted import granted
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -425,52 +423,6 @@ def test_many_steps_of_a_constant_schedule_are_as_quick_as_few():
         verdict = pabi.verify(few)
         assert verdict.ok, verdict.reason  # the distance has long been the same
         assert time.perf_counter() - begin < 5.0
-
-
-SOLVED = {
-    "fixed size": composition.apply,
-    "poisson, zero out": random_batches.apply,
-    "cool-down, zero out": random_batches.apply,
-    "cool-down, poisson": random_batches.two_sided_shift,
-    "diameter": random_batches.apply,
-    "rising": random_batches.apply,
-    "noise falls": composition.apply,
-    "noise falls for long": composition.apply,
-    "expansive, cool-down, diameter": random_batches.apply,
-    "multipliers": composition.apply,
-    "multipliers for long": composition.apply,
-    "everybody": random_batches.two_sided_shift,
-}
-
-
-@functools.cache
-def solved(name):
-    return granted(SOLVED[name], RUNS[name], DELTA)
-
-
-SLOWLY = (
-    "noise falls for long",
-    "multipliers for long",
-    "poisson, zero out",
-    "cool-down, zero out",
-    "rising",
-)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.nightly if n in SLOWLY else ()) for n in SOLVED],
-)
-def test_what_the_library_proves_is_accepted(name):
-    guarantee = solved(name)
-    verdict = accepted(guarantee)
-    assert verdict.product.epsilon(DELTA) <= guarantee.epsilon(DELTA) * 1.004
-
-
-def test_the_best_guarantee_of_a_run_is_accepted():
-    guarantee = sgd(steps=400, batches=Poisson(20), adjacency="zero_out").guarantee(DELTA)
-    assert guarantee.method == "one-sided shift"
-    accepted(guarantee)
 
 
 # Forgeries.

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import functools
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 
 import pabi
-from pabi.tradeoff import FixedSizeSubsampled, PoissonReplaced, Product, TradeOff
+from pabi.tradeoff import (
+    FixedSizeSubsampled,
+    Gaussian,
+    PoissonReplaced,
+    Product,
+    Subsampled,
+    TradeOff,
+)
 from pabi.verification.products import Refined, Sampled, epsilons
 from support.certificates import all_refused, forged, refused
 
@@ -227,3 +235,42 @@ def test_no_two_records_tell_more(tenth):
             exact = float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum()) * 0.04**2
             assert exact <= claimed.delta(epsilon) + 1e-4
             assert not opposite or exact >= claimed.delta(epsilon) - 1e-4
+
+
+# Where moments or relative errors of ε say little.
+
+
+def epsilon_of(parts, delta):
+    """The ε at which Σ w·δ(ε) of the parts is `delta`, in 30 digits."""
+
+    def excess(epsilon):
+        total = mpmath.mpf(0)
+        for weight, mu in parts:
+            near, far = mpmath.mpf(mu) / 2 - epsilon / mu, -mpmath.mpf(mu) / 2 - epsilon / mu
+            total += mpmath.mpf(weight) * (
+                mpmath.ncdf(near) - mpmath.exp(epsilon) * mpmath.ncdf(far)
+            )
+        return mpmath.log(total / mpmath.mpf(delta))
+
+    with mpmath.workdps(40):
+        return float(mpmath.findroot(excess, (1e-3, 300.0), solver="bisect", tol=1e-12))
+
+
+def test_a_small_epsilon_at_a_large_delta():
+    """At δ just below δ(0) an error of δ, however small, is a large part of ε: finer grids are tried."""
+    factors = [Sampled("subsampled", Fraction(5, 11), 0.0320847165402357, 3)]
+    stated = Product([(Subsampled(Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
+    assert 0.0 < stated < 3e-4
+    found = Refined(epsilons([], factors, 0.01), 0.01).least(1.004 * stated)
+    assert stated * (1 - 1e-3) <= found <= 1.004 * stated
+
+
+@pytest.mark.parametrize("rare", [0.0, 1e-24, 1e-19, 1e-14, 1e-10])
+@pytest.mark.parametrize("delta", [1e-3, 1e-8])
+def test_mixtures_in_which_rare_outcomes_reveal_much(rare, delta):
+    """Bounds by moments are far too large there."""
+    parts = [(0.6, 1.5), (0.4 - 2.0**-20 - rare, 3.0), (2.0**-20, 6.0), (rare, 20.0)]
+    exact = epsilon_of(parts, delta)
+    stated = [(Fraction(weight), mu) for weight, mu in parts]
+    found = Refined(epsilons(stated, [], delta), delta).least(0.0)
+    assert exact * (1 - 1e-9) <= found <= exact * 1.001

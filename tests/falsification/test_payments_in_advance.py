@@ -473,7 +473,7 @@ def test_pairs_of_last_places(count):
             near.append(random_gaussian(rng, course, pulls, 1) / mu)
             bent = bent_ratio(random_steps(rng, course), course, mu)
             assert max(near[-1], bent) <= ROUNDING, course
-    assert np.median(near) > 0.9
+    assert np.median(near) > 0.8
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pabi import Reshuffle
+from pabi import Loss, NoisySGD, Reshuffle
 from pabi.account.analyses import advance
 from pabi.account.best import outcomes
 from pabi.numbers.errors import NotApplicable
@@ -410,13 +410,11 @@ def test_the_library_says_no_less(count, adjacency):
 def shuffled_deltas(found: Margins, epsilons) -> np.ndarray:
     """The mean over all places of the record in the epochs; the last batch may be a smaller one."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-    run = found.run
-    epochs, last = -(-run.data_steps // run.steps_per_epoch), run.steps_per_epoch - 1
-    shares = np.full(last + 1, run.batch_size / run.n)
-    shares[last] = 1.0 - last * run.batch_size / run.n
-    every = np.array([*product(range(last + 1), repeat=epochs)])
-    truths = [worst_deltas(Shuffled(**fields, places=x), epsilons) for x in every]
-    return np.prod(shares[every], axis=1) @ np.array(truths)
+    run, each = found.run, range(found.run.steps_per_epoch)
+    share = np.array([len(found.batch(j)) / run.n for j in each])  # the last batch may be short
+    every = np.array([*product(each, repeat=-(-run.data_steps // len(each)))])
+    truths = [worst_deltas(Shuffled(**fields, places=tuple(x)), epsilons) for x in every]
+    return share[every].prod(axis=1) @ truths
 
 
 def shuffled_run(rng, adjacency: str) -> tuple[Margins, Guarantee]:
@@ -436,6 +434,48 @@ def test_places_that_change_every_epoch(count, adjacency):
     for _ in range(count):
         found, claim = shuffled_run(rng, adjacency)
         assert np.all(shuffled_deltas(found, EPSILONS) <= deltas(claim)), (found, claim)
+
+
+def random_cases(rng) -> list[tuple[Course, float]]:
+    """Cases of a place that changes every epoch, whose last two uses are paid in advance: with older uses
+    anywhere in their epochs; and the μ that is claimed of them."""
+    period, epochs = int(rng.integers(2, 6)), int(rng.choice([2, 2, 3, 4]))
+    eta = np.exp(rng.normal(-1.5, 1.0)) * np.linspace(rng.uniform(0.3, 1.0), 1.0, period * epochs)
+    eta = np.minimum(eta, 4.0)[:: rng.choice([-1, 1])].copy()
+    run = NoisySGD(
+        Loss.logistic(1.0, l2=rng.choice([0.0, 0.1])),
+        2 * period,
+        Reshuffle(2),
+        epochs=epochs,
+        step_size=eta,
+        noise_std=(noise := math.exp(rng.normal(-0.7, 0.5))),
+        adjacency="zero_out",
+    )
+    with suppress(NotApplicable):
+        payload = granted(advance.apply, run, 1e-5).certificate.payload
+        cases = [case for case in payload["cases"] if case["ahead"] == 2]
+        high, found = 1.0 - eta * run.loss.l2, []
+        for case in rng.permutation(np.array(cases, dtype=object))[:4]:
+            older = rng.choice([period - 1, rng.integers(period)], epochs - 2)
+            known = [place for place, _ in case["ranges"]]
+            places = period * np.arange(epochs) + [*older, *known]
+            s = np.where(np.isin(np.arange(eta.size), places), eta / 2.0, 0.0)
+            found.append((one_sided(high - eta / 4.0, high, eta * noise, s), case["mu"]))
+        return found
+    return []
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(500, marks=pytest.mark.nightly)])
+def test_pairs_of_last_places(count):
+    """What is claimed of two places is no less than the truth, wherever older uses are, and often near."""
+    rng, near = np.random.default_rng([count, 5]), []
+    for _ in range(count):
+        for course, mu in random_cases(rng):
+            pulls = to_one_side(rng, course, 1)
+            near.append(random_gaussian(rng, course, pulls, 1) / mu)
+            bent = bent_ratio(random_steps(rng, course), course, mu)
+            assert max(near[-1], bent) <= ROUNDING, course
+    assert np.median(near) > 0.8
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])

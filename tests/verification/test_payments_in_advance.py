@@ -10,7 +10,7 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, Reshuffle, ShuffleOnce
-from pabi.account.analyses import advance
+from pabi.account.analyses import advance, secret_order
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import Refused
 from support.certificates import all_refused, forged, refused
@@ -141,10 +141,12 @@ def test_a_place_in_advance_is_one():
     refused(payload, "depends on the position")
 
 
-def test_a_last_place_in_advance_is_one(monkeypatch):
-    monkeypatch.setattr(advance, "_is_late", lambda view, case, most: True)
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_last_places_in_advance_are_one_each(monkeypatch, epochs):
+    monkeypatch.setattr(secret_order, "_MAX_LAST", 4)
+    monkeypatch.setattr(advance, "_known", lambda view, case, most: epochs)
     with pytest.raises(Refused, match="depends on the position"):
-        granted(advance.apply, run(Reshuffle(1), epochs=1), DELTA)
+        granted(advance.apply, run(Reshuffle(50), epochs=epochs), DELTA)
 
 
 def test_places_before_the_last_one_are_paid_for_or_leave_a_distance():

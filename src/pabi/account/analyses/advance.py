@@ -10,10 +10,11 @@ last uses, which have few steps after them, gain most; those before are paid for
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product, starmap, takewhile
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
@@ -54,10 +55,10 @@ from pabi.verification.granting import Proposal
 NAME = "payments in advance"
 
 _AHEAD = 256  # steps before the last use from which on it is paid for in advance
-_LEFT = (0, 1, 5, 10**9)  # uses before that with which nothing is done until then
+_EVERY = 10**9
+_LEFT = (0, 1, 2, 5, _EVERY)  # uses before that with which nothing is done until then
 _PLACES = 16  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
-_MOST_BEFORE = 8  # ranges of them in the last epoch but one
 _MOST_STEPS = 60_000  # of all these positions together
 _MOST_CHECKED = 400_000  # steps times positions where all are solved: a checker takes some seconds
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
@@ -117,40 +118,44 @@ def _at_one_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
 
 def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     """What is proven of a record whose place changes every epoch: its last use is paid for in advance where
-    it is among the last ones. An earlier use that stands at the end of a range is paid for before, or leaves
-    a distance: both are the larger, the later it is, or it is made as large as it has to be there."""
+    it is among the last ones, and the one before it where its place is known as well. An earlier use that
+    stands at the end of a range is paid for before, or leaves a distance: both are the larger, the later it
+    is, or it is made as large as it has to be there."""
     most = _most(view)
+    affordable = _affordable(view, 2 * view.period)
     if view.later_is_worse:
-        cases = in_last_two_epochs(view, order)
+        cases = in_last_two_epochs(view, order, affordable // most)
     elif view.run.constant or view.demand.forgets:
         raise NotApplicable(
             "with steps that can expand, an earlier use can be worse than a later one"
         )
     else:
-        before = max(1, min(_MOST_BEFORE, _affordable(view) // view.period))
+        before = max(1, affordable // most)  # ranges of the last epoch but one
         cases = last_two_epochs(view, order, view.period, before)
         view = _Standing(view.description, view.failing, before)
-    late = [i for i, case in enumerate(cases) if _is_late(view, case, most)]
     records = [_joined(view, case.uses, _Window.none(view), _NOTHING) for case in cases]
+    known = [_known(view, case, most) for case in cases]
+    late = [i for i, several in enumerate(known) if several]
     alike: dict[Any, list[int]] = {}
-    for i in late[-_affordable(view) :]:
-        alike.setdefault(cases[i].ranges[0], []).append(i)
-    for several in alike.values():
-        _improve(view, records, several)
+    for i in late[-affordable:]:
+        alike.setdefault((cases[i].ranges[0], known[i]), []).append(i)
+    for (_, several), some in alike.items():
+        _improve(view, records, some, range(1, several + 1))
     return list(zip(records, cases, strict=True))
 
 
-def _affordable(view: OrderedView) -> int:
-    """How many places can be paid for in advance."""
-    return _MOST_STEPS // (_AHEAD + _PLACES + view.run.cooldown_steps)
+def _affordable(view: OrderedView, longest: int = _AHEAD + _PLACES) -> int:
+    """How many places can be paid for in advance, each in so many steps at most."""
+    return _MOST_STEPS // (min(_AHEAD + _PLACES, longest) + view.run.cooldown_steps)
 
 
-def _is_late(view: OrderedView, case: Case, most: int) -> bool:
-    """Whether the last use is in one batch, among the last `most` of the run."""
+def _known(view: OrderedView, case: Case, most: int) -> int:
+    """How many of the last uses are in one batch each; none where the last is not among the last `most` of
+    the run."""
     used = [where for where in case.ranges if where is not None]
-    if not used or used[-1][0] < used[-1][1]:
-        return False
-    return case.uses.then[-1] >= view.run.data_steps - most
+    if not used or case.uses.then[-1] < view.run.data_steps - most:
+        return 0
+    return sum(1 for _ in takewhile(lambda where: where[0] == where[1], reversed(used)))
 
 
 def _in_known_order(view: OrderedView) -> list[tuple[Record, Case]]:
@@ -189,11 +194,14 @@ def _records(view: OrderedView, positions: Sequence[int], most: int) -> list[Rec
     return records
 
 
-def _improve(view: OrderedView, records: list[Record], late: Sequence[int]) -> None:
-    """Put what is proven in advance in place of these records where it is better."""
+def _improve(
+    view: OrderedView, records: list[Record], late: Sequence[int], most: Iterable[int] = (_EVERY,)
+) -> None:
+    """Put what is proven in advance, of one of these numbers of uses at most, in place of these records where
+    it is better."""
     if not late:
         return
-    plan = _best_plan(view, records[late[-1]].uses)
+    plan = _best_plan(view, records[late[-1]].uses, most)
     better = _solved(view, [records[i].uses for i in late], [plan] * len(late))
     for i, other in zip(late, better, strict=True):
         records[i] = min(records[i], other or records[i], key=lambda one: one.mu)
@@ -203,10 +211,11 @@ _NOTHING = Between(np.zeros(0), np.zeros(0), 0.0)
 
 
 class _Plan(NamedTuple):
-    """How many steps before the last use the payments in advance begin, and how many of the uses before that
-    are left to them, with nothing paid in between."""
+    """How many steps before the last use the payments in advance begin, of how many uses they are at most,
+    and how many of the uses before that are left to them, with nothing paid in between."""
 
     reach: int
+    most: int
     left: int
 
 
@@ -228,10 +237,10 @@ class _Window(NamedTuple):
         """That of a record that is used."""
         period, total = view.period, uses.total
         begin = max(0, uses.step(total - 1, period) - plan.reach)
-        if uses.then and total > 1:  # the others stand at the ends of ranges
-            begin = max(begin, uses.step(total - 2, period) + 1)
+        if plan.most < total:
+            begin = max(begin, uses.step(total - plan.most - 1, period) + 1)
         late = uses.before(begin, period)
-        if begin and total - late > 1:
+        if begin and total - late > 1 and not plan.left:
             begin = uses.step(late, period)  # where a use is, everything before it may be paid for
         if plan.left >= late:
             return cls(0, begin, total - late)
@@ -239,10 +248,10 @@ class _Window(NamedTuple):
         return cls(paid, begin, total - late)
 
 
-def _best_plan(view: OrderedView, uses: Uses) -> _Plan:
+def _best_plan(view: OrderedView, uses: Uses, most: Iterable[int]) -> _Plan:
     """The plan that is best for a record."""
     reaches = {_AHEAD, min(_AHEAD, 2 * view.period)}
-    every = [_Plan(reach, left) for reach in reaches for left in _LEFT]
+    every = starmap(_Plan, product(reaches, most, _LEFT))
     plans = list({_Window.of(view, uses, plan): plan for plan in every}.values())
     proven = _solved(view, [uses] * len(plans), plans)
     mus = [math.inf if one is None else one.mu for one in proven]

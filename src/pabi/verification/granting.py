@@ -33,6 +33,7 @@ from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import Guarantee, reading
 from pabi.verification import not_implied, verdict_on
 from pabi.verification.arithmetic import Refused, groups, reason
+from pabi.verification.bounds import claimed_curve
 
 COMPOSITION = "composition"  # the only theorem about bare iterations for which slopes do not matter
 
@@ -85,9 +86,11 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     if not verdict.ok:
         in_time()  # a caller's time that is over is no refusal
         raise Refused(verdict.reason)
+    certificate = Certificate(payload)  # with what was found
+    certificate.accept(verdict)
     name = verdict.names[0] if stated is description else verdict.names[-1]
     guarantee = Guarantee(
-        TradeOff.from_dict(proposal.curve.to_dict()),  # what is read is what is compared
+        TradeOff.from_dict(claimed_curve(payload["claim"])),  # what is read is what is compared
         description.adjacency,
         name.method,
         name.source,

@@ -192,7 +192,7 @@ def _proof(mechanism: Mechanism, name: str, curve: TradeOff) -> Proposal:
     stated: dict[str, Any] = {}
     if isinstance(mechanism, IteratedExponentialMechanism):
         stated = {"rounds": [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]}
-    return DescribedProof(name, mechanism, curve, stated, named=True)
+    return DescribedProof(name, mechanism, curve, stated)
 
 
 # Langevin diffusions: the path, and the last point, whose privacy loss converges.
@@ -327,8 +327,8 @@ class ChainProof(Proposal):
         one = Certificate.of(self.one, self.subject.adjacency).payload
         out = {"run": to_dict(self.subject), "one": one}
         if "reading" in one:
-            return out | {name: one[name] for name in ("claim", "reading")}
-        return out | {"claim": {"tradeoff": self.curve.to_dict()}}
+            out |= {name: one[name] for name in ("claim", "reading")}
+        return out
 
 
 def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Proposal:

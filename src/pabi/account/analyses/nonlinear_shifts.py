@@ -32,7 +32,6 @@ from pabi.account.analyses.shifted_interpolation import (
 from pabi.account.analyses.writing import (
     IterationProof,
     RunProof,
-    claim,
     computed,
     shifts_of,
 )
@@ -224,7 +223,7 @@ class NonlinearIterationProof(IterationProof):
         s, sigma = _columns_of(iteration)
         return {
             "run": None,
-            "claim": claim(self.curve),
+            **self.claimed(),
             "diameter": iteration.diameter,
             "start": iteration.start,
             "moduli": [table_of(m) for m in index],

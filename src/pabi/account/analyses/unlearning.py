@@ -65,7 +65,8 @@ def shifts(unlearning: Unlearning, delta: float, position: int | None = None) ->
     every = _of_steps(view, view.every(view.fractions.cap), "every")
     if view.period == 1:
         return every
-    return least([every, _of_steps(view, view.latest(), "latest")], at)
+    latest = _of_steps(view, view.latest(), "latest")
+    return (every, latest)[least([every.curve, latest.curve], at)]
 
 
 def _of_cases(view: OrderedView) -> Proposal:

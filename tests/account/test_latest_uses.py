@@ -13,7 +13,7 @@ from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.analyses import composition, secret_order
 from pabi.account.best import outcomes
 from pabi.account.facts.positions import OrderedView
-from pabi.account.shifts.epochs import energy_of, mu_of, solve_schedule
+from pabi.account.shifts.epochs import energy_of, solve_schedule
 from pabi.describe.iteration import Steps
 from pabi.numbers.errors import NotApplicable
 from support.granted import granted
@@ -50,7 +50,7 @@ def mu_of_places(run, places):
         return 0.0
     own = np.where(np.isin(np.arange(len(s)), used), s, 0.0)
     _, shifts = solve_schedule(Steps(c, own, sigma), run.range_diameter)
-    return mu_of(energy_of(shifts))
+    return math.sqrt(energy_of(shifts))
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -142,14 +142,6 @@ def best_guarantee(
         return best_of(outcomes(description, delta, position), delta)
 
 
-def search(description: Description, delta: float) -> Proposal:
-    """The proposal of least ε at `delta`, which nobody has proven: for those who look for a description and
-    ask for the guarantee of what they find. Raises as `best_guarantee` does."""
-    proposal = least_of(outcomes(description, delta), delta).proposal
-    assert proposal is not None
-    return proposal
-
-
 # A run as the noisy iteration that one record sees: of a record in a known batch, or of the worst record.
 
 

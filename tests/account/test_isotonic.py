@@ -149,7 +149,7 @@ def test_payments_of_a_forgotten_record_are_numbers(down, up):
     assert payments.energy < 1e-300
     rest, cost = replay(c, s, np.full(down + up, 0.1), payments, number=mpf)
     assert rest == 0
-    assert cost <= payments.energy
+    assert cost <= payments.energy * (1 + 1e-13)
 
 
 def test_nothing_to_pay_and_what_cannot_be_hidden():
@@ -171,7 +171,7 @@ def test_a_demand_does_not_vanish_in_a_long_noiseless_stretch():
     c = np.concatenate([[1.0], np.full(1200, 0.5), np.full(1200, 2.0), [1.0]])
     s, v = np.zeros(len(c)), np.zeros(len(c))
     s[0], v[-1] = 1.0, 1.0
-    assert isotonic.solve(c, s, v).energy >= 1.0
+    assert isotonic.solve(c, s, v).energy >= 1.0 - 1e-15
 
 
 @every("unit", [2.0**-400, 2.0**-60, 2.0**60, 2.0**400])

@@ -181,7 +181,7 @@ class RunProof(Proposal):
     demands: str | None = None
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the run, the claim and what proves it of each record."""
+        """The body of the certificate: the run, and what proves something of each record."""
         resting = None if self.resting is None else encoding.floats(self.resting)
         some = {"cap": self.cap, "demands": self.demands, "alike": self.alike, "resting": resting}
         out: dict[str, Any] = {
@@ -196,8 +196,7 @@ class RunProof(Proposal):
 
 
 def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
-    """Which record a case is about, how likely it is (None: it is the only one), what is proven of it, and
-    the payments that prove it."""
+    """Which record a case is about, how likely it is (None: it is the only one), and its payments."""
     uses = record.uses
     out: dict[str, Any] = {
         "uses": [uses.first, uses.epochs, list(uses.then)],
@@ -247,7 +246,7 @@ class IterationProof(Proposal):
         return {"claim": nothing} if nothing else {}
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the steps, the claim and the payments."""
+        """The body of the certificate: the steps and the payments."""
         schedule = _without_slopes(self.subject.schedule) if self.solved is None else self.solved[0]
         steps = (
             {"steps": columns(schedule)}

@@ -463,10 +463,9 @@ def _claim_of(proven: Bounds) -> dict[str, Any]:
     match curve["kind"]:
         case "gaussian":
             return {"mu": curve["mu"]}
-        case "mixture":
-            return {
-                "mixture": [[*part] for part in zip(curve["weights"], curve["mus"], strict=True)]
-            }
+        case "mixture":  # from the least μ on
+            parts = zip(curve["weights"][::-1], curve["mus"][::-1], strict=True)
+            return {"mixture": [[*part] for part in parts]}
         case _:
             return {"tradeoff": curve}
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pabi.describe.iteration import Group, Groups, Stretch
 from pabi.numbers.rounding import TINY, power_of_two_near
 
+_SURE = 1.0 + 4e-13  # relative: no block may seem to pay before what it pays for arises
 _UNROLL = 1000  # repetitions taken out of a group one by one before settling for a feasible optimum
 
 
@@ -148,7 +149,7 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             if group.times > 1:
                 rest = Groups((group._replace(times=group.times - 1), *groups[1:]))
                 return solve(Groups((group._replace(times=1), *rest)), start)
-            piece = ScaledPiece(0.0, _keep(start, 1.0 / unit), 0.0).then(piece)
+            piece = ScaledPiece(0.0, _keep(start * _SURE, 1.0 / unit), 0.0).then(piece)
         if piece.d == 0.0 and not blocks:
             skipped += group.steps
             continue

@@ -126,7 +126,7 @@ def test_at_delta_zero_gaussians_are_told_apart():
 
 def test_what_composition_gives_comes_with_it():
     every, *hidden = outcomes(RUN, DELTA)
-    assert best_of([every, *hidden], DELTA).composition == every.proposal.curve
+    assert best_of([every, *hidden], DELTA).composition == every.guarantee.curve
     assert best_of(hidden, DELTA).composition is None
     refused = outcome("composition", reason="not of this")
     assert best_of([refused, *hidden], DELTA).composition is None

@@ -1,6 +1,7 @@
 """The kernel grants what is proven of the very description, and nothing else."""
 
 import copy
+import json
 import logging
 import math
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 import pabi
 from pabi import Cyclic, Loss, Modulus, NoisyIteration, NoisySGD
 from pabi.account import best
-from pabi.account.analyses import RUNS, Analysis, shifted_interpolation
+from pabi.account.analyses import RUNS, Analysis, composition
 from pabi.describe.langevin import by_cells
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.certificate import Certificate
@@ -47,33 +48,43 @@ def edited(proposal, edits):
     return other
 
 
-def test_what_is_granted_is_what_was_proposed():
-    for factor in (1.0, 1.5):  # more than is proven may be claimed
-        honest = proposed(RUN, "shifted interpolation")
-        curve = Gaussian(factor * honest.curve.mu)
-        found = grant(RUN, replace(honest, curve=curve))
-        assert (found.curve, found.method, found.unit) == (curve, honest.theorem, "record")
+def test_what_is_granted_is_what_was_found():
+    """Whatever search makes of its payments, or claims where less is proven; more may be claimed."""
+    honest = proposed(RUN, "shifted interpolation")
+    for factor in (0.0, 0.5, 1.0, 1.5):
+        found = grant(RUN, replace(honest, curve=Gaussian(factor * honest.curve.mu)))
+        assert found.mu == pytest.approx(honest.curve.mu, rel=1e-11)
+        assert (found.method, found.unit) == (honest.theorem, "record")
         assert found.proof is found.certificate
         assert found.verified
         assert any("every earlier iterate stays hidden" in said for said in found.assumptions)
+    more = grant(RUN, edited(honest, f'claim = {{"mu": {1.5 * honest.curve.mu}}}'))
+    assert more.mu == 1.5 * honest.curve.mu
+
+
+@every("description", [RUN, LINEAR, ALIKE, BENT, LOG])
+def test_a_claim_is_a_hair_above_what_is_proven(description):
+    """So that another machine, whose last bits differ, does not refuse it; a hair below it is refused."""
+    for answer in best.outcomes(description, DELTA):
+        if answer.proposal is not None:
+            payload = answer.guarantee.certificate.payload
+            (kind,) = payload["claim"]
+            assert pabi.verify(answer.guarantee.to_json()).ok
+            assert pabi.verify(forged(payload, f"claim.{kind} *= {1 - 1e-13}")).ok
+            assert not pabi.verify(forged(payload, f"claim.{kind} *= {1 - 2e-12}")).ok
 
 
 @every("description", [RUN, RANDOM, LINEAR, BENT, LOG])
 def test_less_than_is_proven_is_refused(description):
     for answer in best.outcomes(description, DELTA):
         if answer.proposal is not None:
-            body = answer.proposal.written()
-            (kind,) = body["claim"]
-            less = edited(answer.proposal, f"claim.{kind} *= 0.999")
             assert answer.guarantee.verified, answer.name
+            claim = answer.guarantee.certificate.payload["claim"]
+            (kind,) = claim
+            stated = f"claim = {json.dumps(claim)}"
+            assert grant(description, edited(answer.proposal, stated)).verified
             with pytest.raises(Refused):
-                grant(description, less)
-            if kind == "mu":  # nor by a curve that the certificate does not claim
-                below = copy.copy(answer.proposal)
-                object.__setattr__(below, "curve", Gaussian(below.curve.mu * 0.999))
-                below.__dict__["written"] = answer.proposal.written
-                with pytest.raises(Refused, match=r"^mu|^tradeoff"):
-                    grant(description, below)
+                grant(description, edited(answer.proposal, f"{stated}; claim.{kind} *= 0.999"))
 
 
 UNKNOWN = Modulus.from_function(lambda z: 1.001 * math.log1p(z))
@@ -120,15 +131,15 @@ def test_records_in_other_batches_are_refused():
     """What holds of all records holds of some."""
     for name in ("composition", "shifted interpolation"):
         one, every = proposed(RUN, name, 1), proposed(RUN, name)
-        assert grant(RUN, one, 1).curve == one.curve
-        assert grant(RUN, every, 1).curve == every.curve
+        assert grant(RUN, one, 1).mu == pytest.approx(one.curve.mu, rel=1e-11)
+        assert grant(RUN, every, 1).mu == pytest.approx(every.curve.mu, rel=1e-11)
         for position in (None, 0, 2):
             with pytest.raises(Refused, match="about other records"):
                 grant(RUN, one, position)
 
 
 NUMBERS = [
-    (RUN, "composition", "claim.mu"),
+    (RUN, "composition", "claim"),
     (RUN, "shifted interpolation", "cases.0.mu"),
     (RUN, "shifted interpolation", "cases.0.distance"),
     (RUN, "payments in advance", "cases.1.z.0"),
@@ -220,7 +231,7 @@ def test_a_chain_is_about_all_records():
     of_one = proposed(chain.run, "shifted interpolation", 0)
     assert of_one.curve.mu < 0.9 * honest.curve.mu
     one = Certificate.of(of_one, chain.adjacency).payload
-    lower = edited(replace(honest, curve=of_one.curve), f"claim.mu = {of_one.curve.mu}")
+    lower = edited(replace(honest, curve=of_one.curve), f'claim = {{"mu": {of_one.curve.mu}}}')
     lower.written().update(one=one)
     with pytest.raises(Refused, match="other records"):
         grant(chain, lower)
@@ -274,17 +285,28 @@ def test_a_curve_that_passes_for_another_is_not_read():
     assert grant(RUN, honest).epsilon(0.0123) > 0.1
 
 
+def lie(monkeypatch, edits=""):
+    """The first analysis hopes for next to nothing, and proves what these edits leave of a proof."""
+
+    def apply(description, delta, position):
+        honest = composition.apply(description, delta, position)
+        lying = replace(honest, curve=Gaussian(1e-3))
+        return edited(lying, edits) if edits else lying
+
+    every = (Analysis("a lie", apply), *RUNS)
+    monkeypatch.setattr(best, "analyses_of", lambda description: every)
+
+
 @pytest.fixture
 def lying(monkeypatch):
-    """The first analysis claims next to nothing."""
+    lie(monkeypatch, "run.n = 41")
 
-    def lie(description, delta, position):
-        return replace(
-            shifted_interpolation.apply(description, delta, position), curve=Gaussian(1e-3)
-        )
 
-    every = (Analysis("a lie", lie), *RUNS)
-    monkeypatch.setattr(best, "analyses_of", lambda description: every)
+def test_the_next_best_is_taken_where_less_is_proven_than_hoped_for(monkeypatch):
+    honest = RUN.guarantee(DELTA)
+    lie(monkeypatch)
+    assert RUN.guarantee(DELTA).curve == honest.curve
+    assert not best.refused
 
 
 def test_the_next_best_is_taken_where_the_best_is_refused(lying, caplog):

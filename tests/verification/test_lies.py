@@ -307,7 +307,7 @@ def test_compositions():
     outer = pabi.compose(
         pabi.compose(guarantee_of("cyclic"), guarantee_of("path")), guarantee_of("bare")
     )
-    assert pabi.verify(outer).mu == outer.mu
+    assert outer.mu * (1.0 - 1e-11) < pabi.verify(outer).mu <= outer.mu
     for _ in range(5000):
         payload = payload | {"parts": [payload]}
     assert not pabi.verify(payload).ok

@@ -18,6 +18,7 @@ from pabi.verification.arithmetic import (
     BITS,
     Refused,
     above,
+    check_cost,
     double_above,
     double_below,
     fraction_of,
@@ -255,23 +256,29 @@ def few(**other):
     return RoundedSteps(np.ones(3), np.ones(3), np.ones(3)), paid._replace(**other)
 
 
+def check(steps, *stated):
+    claim = Claim(*stated)
+    (cost,) = Replay(steps).costs([claim])
+    check_cost(cost, claim.mu, "the end")
+
+
 def test_an_ulp_too_little_is_refused_and_an_ulp_more_is_accepted():
     """Σa²/σ² = 3q² with q = ½; what doubles leave open balls decide."""
     steps, paid = few()
-    Replay(steps).check([Claim(paid, math.nextafter(math.sqrt(0.75), 1.0))])
+    check(steps, paid, math.nextafter(math.sqrt(0.75), 1.0))
     with pytest.raises(Refused, match="cost"):
-        Replay(steps).check([Claim(paid, math.nextafter(math.sqrt(0.75), 0.0))])
+        check(steps, paid, math.nextafter(math.sqrt(0.75), 0.0))
     third = math.nextafter(1.0 / 3.0, 1.0)
-    Replay(steps).check([Claim(few(q=np.array([third]))[1], 1.0)])
+    check(steps, few(q=np.array([third]))[1], 1.0)
     with pytest.raises(Refused, match="leave a distance"):
-        Replay(steps).check([Claim(few(q=np.array([1.0 / 3.0]))[1], 1.0)])
+        check(steps, few(q=np.array([1.0 / 3.0]))[1], 1.0)
 
 
 def test_what_else_is_paid_counts():
     steps, paid = few()
-    Replay(steps).check([Claim(paid, 1.0, arb("0.25"))])
+    check(steps, paid, 1.0, arb("0.25"))
     with pytest.raises(Refused, match="cost"):
-        Replay(steps).check([Claim(paid, 1.0, arb("0.2500001"))])
+        check(steps, paid, 1.0, arb("0.2500001"))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
@@ -291,28 +298,28 @@ def test_blocks_out_of_order_are_refused(ends):
 def test_without_noise_nothing_is_paid():
     steps, paid = few()
     with pytest.raises(Refused, match="leave a distance"):
-        Replay(steps._replace(sigma=np.zeros(3))).check([Claim(paid, 9.0)])
+        check(steps._replace(sigma=np.zeros(3)), paid, 9.0)
 
 
 def test_payments_before_there_is_anything_to_pay_are_lost():
     """All of the demand comes after the payments, which would suffice were they kept."""
     steps, paid = few(ends=np.array([1]), q=np.array([5.0]), at=np.array([2]))
     with pytest.raises(Refused, match="leave a distance"):
-        Replay(steps).check([Claim(paid, 99.0)])
+        check(steps, paid, 99.0)
 
 
 def test_nothing_is_owed_and_nothing_is_paid():
     steps, paid = few(
         ends=np.zeros(0, int), q=np.zeros(0), shift=np.zeros(0, int), owed=np.zeros(1)
     )
-    Replay(steps).check([Claim(paid, 0.0)])
+    check(steps, paid, 0.0)
     with pytest.raises(Refused, match="leave a distance"):
-        Replay(steps).check([Claim(paid._replace(owed=np.array([5e-324])), 0.0)])
+        check(steps, paid._replace(owed=np.array([5e-324])), 0.0)
 
 
 def test_a_slope_of_zero_forgets_what_came_before():
     steps, paid = few(at=np.array([0]), owed=np.array([1e9]))
-    Replay(steps._replace(c=np.array([1.0, 0.0, 1.0]))).check([Claim(paid, 1.0)])
+    check(steps._replace(c=np.array([1.0, 0.0, 1.0])), paid, 1.0)
 
 
 @pytest.mark.nightly

@@ -39,7 +39,7 @@ _LOGGER = logging.getLogger("pabi")
 refused: Counter[str] = Counter()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """The answer of one analysis about the records in batch `position` of a description, or about all: a
     proposal, or the reason why it does not apply."""
@@ -64,11 +64,17 @@ class Outcome:
             return None
 
     @property
+    def granted(self) -> bool:
+        """Whether the kernel was asked, and granted what it found."""
+        return vars(self).get("guarantee") is not None
+
+    @property
     def curve(self) -> TradeOff | None:
-        """What is proposed; None where nothing is, or where the kernel was asked and refused it."""
-        if self.proposal is None or vars(self).get("guarantee", self) is None:
-            return None
-        return self.proposal.curve
+        """What is granted, or proposed where the kernel was not asked; None where nothing is, or where it
+        refused."""
+        if "guarantee" in vars(self):
+            return None if self.guarantee is None else self.guarantee.curve
+        return None if self.proposal is None else self.proposal.curve
 
 
 def outcomes(
@@ -102,25 +108,26 @@ def outcomes(
 
 
 def least_of(answers: list[Outcome], delta: float) -> Outcome:
-    """The answer whose proposal, which nobody has refused, has the least ε at `delta`; NotApplicable when no
-    analysis applies."""
-    proposals = {o.proposal: o for o in answers if o.proposal is not None and o.curve is not None}
-    if not proposals:
+    """The answer whose curve has the least ε at `delta`; NotApplicable when no analysis applies."""
+    curves = {o: curve for o in answers if (curve := o.curve) is not None}
+    if not curves:
         reasons = "; ".join(f"{o.name}: {o.reason or 'refused'}" for o in answers)
         raise NotApplicable(f"no analysis covers this description ({reasons})")
     # At δ = 0 every Gaussian guarantee reads ε = ∞: if all do, compare where they differ.
     # Of equals the first in the table: of runs composition, which assumes least.
-    differ = delta > 0.0 or any(math.isfinite(one.epsilon(0.0)) for one in proposals)
-    return proposals[least([*proposals], delta if differ else DEFAULT_DELTA)]
+    differ = delta > 0.0 or any(math.isfinite(one.epsilon(0.0)) for one in curves.values())
+    return [*curves][least([*curves.values()], delta if differ else DEFAULT_DELTA)]
 
 
 def best_of(answers: list[Outcome], delta: float) -> Guarantee:
     """The granted guarantee of least ε at `delta` among all answers; NotApplicable when no analysis applies.
 
-    Where the kernel refuses a proposal the next best one is tried.
+    Where the kernel refuses a proposal, or finds that it proves less, the next best one is tried.
     """
-    while (guarantee := least_of(answers, delta).guarantee) is None:
-        pass
+    while not (best := least_of(answers, delta)).granted:
+        _ = best.guarantee
+    guarantee = best.guarantee
+    assert guarantee is not None
     every_iterate = next((o.guarantee for o in answers if o.name in EVERY_ITERATE), None)
     curve = every_iterate.curve if every_iterate else None
     return replace(guarantee, tuned_at=delta, composition=curve)
@@ -133,14 +140,6 @@ def best_guarantee(
     applies, and InvalidInput as `outcomes` does."""
     with waiting("accounting"):
         return best_of(outcomes(description, delta, position), delta)
-
-
-def search(description: Description, delta: float) -> Proposal:
-    """The proposal of least ε at `delta`, which nobody has proven: for those who look for a description and
-    ask for the guarantee of what they find. Raises as `best_guarantee` does."""
-    proposal = least_of(outcomes(description, delta), delta).proposal
-    assert proposal is not None
-    return proposal
 
 
 # A run as the noisy iteration that one record sees: of a record in a known batch, or of the worst record.

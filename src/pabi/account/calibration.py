@@ -35,6 +35,11 @@ Calibrated = TypeVar("Calibrated", bound=Description)
 _NOISES = ("noise_std", "noise_multiplier")
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
+_WHOLE = ("epochs", "steps", "size", "chains")
+_GRANTED, _ROOM = (
+    1e-11,
+    1e-4,
+)  # of ε, relative: how much more is granted than was hoped for, and at most
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
 _FARTHER, _LEAST_STEP, _MOST_STEP = 1.02, 1e-4, math.log(64.0)  # of a walk, in logarithms
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
@@ -144,19 +149,22 @@ def met(
             cost,
         )
     refused: frozenset[str] = frozenset()
+    room = 0.0 if parameter in _WHOLE else _GRANTED
     with waiting(f"calibrating {parameter}"):
         while True:
-            search = _Search(parameter, target, sampled=_sampled(run), spent=spent, without=refused)
+            search = _Search(
+                parameter, target, sampled=_sampled(run), spent=spent, without=refused, room=room
+            )
             calibrated: Calibrated = search.calibrated(run)
             answers = search.answers(calibrated)
             guarantee = best_of(answers, target.chosen_at)
             if search.in_all(guarantee.curve) <= target.most:
                 return calibrated, guarantee
-            # The kernel refused what seemed to be best: then it is not asked again.
+            # The kernel refused what seemed to be best: then it is not asked again. Or it found more.
             lost = {o.name for o in answers if o.proposal is not None and o.curve is None}
-            if not lost:
+            if not lost and room > _ROOM:
                 raise search.unreachable()
-            refused |= lost
+            refused, room = refused | lost, room if lost else 100.0 * (room or _GRANTED)
 
 
 def _sampled(description: Any) -> bool:
@@ -205,8 +213,10 @@ class _Search:
         sampled: bool,
         spent: TradeOff | None,
         without: frozenset[str],
+        room: float,
     ) -> None:
         self.parameter, self.target, self.without = parameter, target, without
+        self.most_cost = target.most * (1.0 - room)
         self.spent = spent
         self.close = _RELATIVE_COMPOSED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
@@ -324,7 +334,7 @@ class _Search:
             return replace(run, **changes, **{name: _resized(value, x)})
 
         most = _MOST * unit
-        if name == "time" and self.cost(scaled(most), most) <= self.target.most:
+        if name == "time" and self.cost(scaled(most), most) <= self.most_cost:
             limit = self.cost(scaled(most), most)
             raise InvalidInput(
                 name,
@@ -346,7 +356,7 @@ class _Search:
         def clipped(x: float) -> NoisySGD:
             return replace(run, clip_norm=x)
 
-        if bound is not None and self.cost(clipped(bound), bound) <= self.target.most:
+        if bound is not None and self.cost(clipped(bound), bound) <= self.most_cost:
             return clipped(bound)
         guess = run.clip_norm if run.clip_norm is not None else bound
         assert guess is not None
@@ -421,7 +431,7 @@ class _Search:
             x = parameter(log_x)
             value = cost(x)
             gap = math.log(share(value)) - aim
-            if value > self.target.most:  # the logarithms may round to equal
+            if value > self.most_cost:  # the logarithms may round to equal
                 return max(gap, 0.0) + 0.5 * near
             return gap + 0.5 * near if gap < -near else 0.0
 
@@ -433,7 +443,7 @@ class _Search:
         spent = 0.0
         if self.spent is not None:
             spent = gaussian_of(self.target, self.target.cost(self.spent))
-        aim = math.log(share(self.target.most))
+        aim = math.log(share(self.most_cost))
         near = 0.1 * self.close  # a cost so little below the target is at the boundary
         a = math.log(guess)
         fa = excess(a)
@@ -483,7 +493,7 @@ class _Search:
             return replace(run, **changes | {name: k})
 
         least = run.cooldown_steps + 1 if sgd and name == "steps" else 1
-        if sgd and name == "steps" and self.cost(of(least), least) > self.target.most:
+        if sgd and name == "steps" and self.cost(of(least), least) > self.most_cost:
             # A use that has no step before it is dearer than one late in an epoch.
             least += run.steps_per_epoch - 1
         return self.most(of, least)
@@ -491,10 +501,10 @@ class _Search:
     def most(self, of: Callable[[int], Any], least: int) -> Any:
         """The description of the largest number that meets the target, from `least` on."""
         name = self.parameter
-        if self.cost(of(least), least) > self.target.most:
+        if self.cost(of(least), least) > self.most_cost:
             raise self.unreachable()
         low, high = least, 2 * least
-        while high <= _MOST and self.cost(of(high), high) <= self.target.most:
+        while high <= _MOST and self.cost(of(high), high) <= self.most_cost:
             low, high = high, 2 * high
         if high > _MOST:
             limit = self.cost(of(low), low)
@@ -519,9 +529,9 @@ class _Search:
         most = min(places, getattr(run.batches, "cap", None) or places)
         first, last = self.cost(of(1), 1), self.cost(of(most), most)
         good, bad = (most, 1) if last < first else (1, most)
-        if min(first, last) > self.target.most:
+        if min(first, last) > self.most_cost:
             raise self.unreachable()
-        if max(first, last) <= self.target.most:
+        if max(first, last) <= self.most_cost:
             return of(bad)
         return of(self._last_good(of, good, bad))
 
@@ -529,7 +539,7 @@ class _Search:
         """The value next to the boundary that meets the target, bisected between `good` and `bad`."""
         while abs(good - bad) > 1:
             middle = (good + bad) // 2
-            if self.cost(of(middle), middle) <= self.target.most:
+            if self.cost(of(middle), middle) <= self.most_cost:
                 good = middle
             else:
                 bad = middle

@@ -289,12 +289,25 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
 def root_up(square: Any) -> float:
     """The least double whose square is not below `square`, a rational or an exact ball."""
     root = float(arb(square).sqrt().mid())
-    if root == 0.0 or math.isinf(root):
-        return root
+    if not root < math.inf:  # nor is NaN
+        return math.inf
     candidate = math.nextafter(root, 0.0)
     while not arb(candidate) * arb(candidate) >= square:
         candidate = math.nextafter(candidate, math.inf)
     return candidate
+
+
+def mu_of(cost: Any) -> float:
+    """The least double μ with cost ≤ μ² for sure, of a ball; ∞ where there is none."""
+    return root_up(cost.upper()) if cost.is_finite() else math.inf
+
+
+_HAIR = 1.0 + 2.0**-41  # relative: more than the last bits, in which another machine may differ
+
+
+def raised(mu: float) -> float:
+    """What is stated where μ was found, so that whoever looks again finds no more."""
+    return mu * _HAIR
 
 
 def check_cost(cost: Any, mu: float, where: str) -> None:

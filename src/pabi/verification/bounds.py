@@ -117,6 +117,10 @@ class JointBound:
                 return factor
         return nothing(kind)
 
+    def raised(self) -> JointBound:
+        """The same, a hair more where another machine may find other last bits."""
+        return JointBound(tuple(factor.raised() for factor in self.factors))
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """(probability, μ) for every case of the mixture of Gaussians in it."""
@@ -299,7 +303,7 @@ def _place(factor: Factor) -> tuple[bool, str]:
     return factor.size == 0, type(factor).__name__
 
 
-def best_curve(bounds: Bounds) -> dict[str, Any]:
+def best_curve(bounds: Sequence[JointBound]) -> dict[str, Any]:
     """The trade-off function that several bounds on one release prove, in JSON."""
     parts = [bound.curve() for bound in bounds]
     return parts[0] if len(parts) == 1 else {"kind": "best", "parts": parts}
@@ -453,9 +457,41 @@ def _read_claim(claim: Any) -> Bounds:
             raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
 
 
-def check_claim(claim: Any, proven: Bounds) -> Bounds:
-    """The bounds that are claimed. Refused unless those that are proven imply them."""
-    claimed = _read_claim(claim)
+def _claim_of(proven: Bounds) -> dict[str, Any]:
+    """The claim of what is proven, a hair more where another machine may find other last bits."""
+    curve = best_curve([bound.raised() for bound in proven])
+    match curve["kind"]:
+        case "gaussian":
+            return {"mu": curve["mu"]}
+        case "mixture":  # from the least μ on
+            parts = zip(curve["weights"][::-1], curve["mus"][::-1], strict=True)
+            return {"mixture": [[*part] for part in parts]}
+        case _:
+            return {"tradeoff": curve}
+
+
+def claimed_curve(claim: dict[str, Any]) -> dict[str, Any]:
+    """The trade-off function in JSON that a claim states."""
+    match claim:
+        case {"mu": mu}:
+            return {"kind": "gaussian", "mu": mu}
+        case {"mixture": pairs}:
+            return {
+                "kind": "mixture",
+                "mus": [x for _, x in pairs],
+                "weights": [w for w, _ in pairs],
+            }
+        case _:
+            (curve,) = claim.values()
+            return dict(curve)
+
+
+def check_claim(payload: dict[str, Any], proven: Bounds) -> Bounds:
+    """The bounds that a certificate claims. Refused unless those that are proven imply them; where none are
+    claimed, these are from now on."""
+    if "claim" not in payload:
+        payload["claim"] = _claim_of(proven)
+    claimed = _read_claim(payload["claim"])
     gap = uncovered(proven, claimed)
     if gap is not None:
         raise Refused(gap)

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,12 +22,14 @@ from pabi.verification.arithmetic import (
     groups,
     in_time,
     integer,
+    mu_of,
     nonnegative,
     positions,
+    raised,
     timed,
 )
 from pabi.verification.bounds import Bounds, JointBound
-from pabi.verification.factors.closed_forms import Failure, Gaussians, Part, read_mu
+from pabi.verification.factors.closed_forms import Failure, Gaussians, Part, read_mu, written_mu
 from pabi.verification.ordered_runs import (
     OrderedRun,
     UseSteps,
@@ -182,13 +184,28 @@ def of_cases(
     return of_runs(ordered=ProofCheck(stated, check, named(method, source)))
 
 
+def stated_mu(case: dict[str, Any]) -> float | None:
+    """The μ that a case states, None where it leaves that to whoever checks it."""
+    return read_mu(case["mu"]) if "mu" in case else None
+
+
+def proven_mu(case: dict[str, Any], cost: Any, where: str) -> float:
+    """The μ that a case states. Refused where its payments cost more; where it states none, what was found
+    is from now on."""
+    if "mu" not in case:
+        case["mu"] = written_mu(raised(mu_of(cost)))
+    mu = read_mu(case["mu"])
+    check_cost(cost, mu, where)
+    return mu
+
+
 class ClaimedCase(NamedTuple):
-    """A case about these uses, the distance that it starts at, and the μ that it claims."""
+    """A case about these uses, the distance that it starts at, and the μ that it states, if any."""
 
     case: dict[str, Any]
     uses: UseSteps
     distance: float
-    mu: float
+    mu: float | None
 
 
 class CaseCheck(ABC):
@@ -204,30 +221,33 @@ class CaseCheck(ABC):
 
     def __call__(self, cases: Iterable[tuple[dict[str, Any], UseSteps]]) -> list[float]:
         """The μ of every case, if its payments prove it for a record with these uses."""
-        mus, claims = [], []
+        every, claims = [], []
         for case, uses in cases:
             in_time()
             closed("a case", case, (*CASE, *self.PAYMENTS))
             check_uses(case, uses)
-            mus.append(read_mu(case["mu"]))
-            if uses.total and math.isfinite(mus[-1]):
+            every.append(case)
+            mu = stated_mu(case)
+            if not uses.total:
+                proven_mu(case, arb(0), "")
+            elif mu != math.inf:
                 distance = check_start(case, self.run.diameter, self.start)
-                claims.append(ClaimedCase(case, uses, distance, mus[-1]))
-        self.check(claims)
-        return mus
+                claims.append(ClaimedCase(case, uses, distance, mu))
+        for claim, cost in zip(claims, self.costs(claims), strict=True):
+            proven_mu(claim.case, cost, f"step {self.end}")
+        return [read_mu(case["mu"]) for case in every]
 
     @abstractmethod
-    def check(self, claims: Sequence[ClaimedCase]) -> None:
-        """Refuse unless the payments of each case bring its distance to zero and cost at most μ²."""
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case, a ball; Refused unless its distance ends at zero."""
 
 
 class OneByOne(CaseCheck):
     """Checks what the payments cost, one case after another."""
 
-    def check(self, claims: Sequence[ClaimedCase]) -> None:
-        """Refuse unless the payments of each case suffice."""
-        for case, uses, distance, mu in claims:
-            check_cost(self.cost(case, uses, arb(distance)), mu, f"step {self.end}")
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case."""
+        return [self.cost(claim.case, claim.uses, arb(claim.distance)) for claim in claims]
 
     @abstractmethod
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
@@ -239,11 +259,12 @@ class WrittenOut(CaseCheck):
 
     besides: Any = 0  # what else each case costs, a ball
 
-    def check(self, claims: Sequence[ClaimedCase]) -> None:
-        """Refuse unless the payments of each case suffice."""
-        if claims:
-            replay = Replay(self.steps, self.run.period)
-            replay.check(Claim(self.payments(x), x.mu, self.besides) for x in claims)
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case."""
+        if not claims:
+            return []
+        replay = Replay(self.steps, self.run.period)
+        return replay.costs(Claim(self.payments(x), x.mu, self.besides) for x in claims)
 
     @property
     @abstractmethod
@@ -265,13 +286,10 @@ class LinearCases(WrittenOut):
             self.written = RoundedSteps(*columns(payload["steps"]))
             check_arrays(run, self.written)
 
-    def check(self, claims: Sequence[ClaimedCase]) -> None:
-        """Refuse unless the payments of each case suffice."""
-        for case, uses, distance, mu in claims:
-            if "blocks" in case:
-                cost = self._blocks_cost(case, uses, arb(distance))
-                check_cost(cost, mu, f"step {self.end}")
-        super().check([claim for claim in claims if "blocks" not in claim.case])
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case."""
+        replayed = iter(super().costs([x for x in claims if "blocks" not in x.case]))
+        return [self.cost(x) if "blocks" in x.case else next(replayed) for x in claims]
 
     @property
     def steps(self) -> RoundedSteps:
@@ -371,8 +389,7 @@ def every_position(
         (case, run.uses((rest + b) % period)) for case, (_, b) in zip(cases, ranges, strict=True)
     )
     if run.withdraws and not later_is_worse:
-        if mus != sorted(mus):
-            raise Refused("cases: expected them in the order of what is proven")
+        mus = [*accumulate(mus, max)]  # whatever is last in this order is the worst
     elif ranges != sorted(ranges):
         raise Refused("ranges: expected them in order")
     beside = 1 - sum(weights, Fraction(0))

@@ -29,7 +29,7 @@ def check(payload: Payload) -> Finding:
     assumptions, proven = result.assumptions, subject.computed(result)
     claimed, reading = proven, None
     if "claim" in proof.keys:
-        claimed = check_claim(payload["claim"], proven)
+        claimed = check_claim(payload, proven)
         if "product" in payload["claim"]:
             reading = check_reading(payload["reading"], claimed[0])
         elif "reading" in payload:

@@ -1,9 +1,9 @@
 """The kernel: what makes a guarantee of a description.
 
-Search (`pabi.account`) proposes a trade-off function, the name of a theorem, and the numbers that are to
-prove the one by the other. Nothing of that is believed. The kernel sees that the certificate is about the
-description that was asked for, lets the checker prove it, and takes from the checker how the proof is called
-and what it assumes. So a mistake in search is a refusal or a larger ε, and never a number that is too small.
+Search (`pabi.account`) proposes the name of a theorem, and the numbers that are to prove something by it.
+Nothing of that is believed. The kernel sees that the certificate is about the description that was asked for,
+lets the checker prove it, and takes from the checker what was found, how the proof is called and what it
+assumes. So a mistake in search is a refusal or a larger ε, and never a number that is too small.
 
 What has to be right for a number to be right is this room and those that it imports, of which search is none:
 
@@ -33,25 +33,27 @@ from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import Guarantee, reading
 from pabi.verification import not_implied, verdict_on
 from pabi.verification.arithmetic import Refused, groups, reason
+from pabi.verification.bounds import claimed_curve
 
 COMPOSITION = "composition"  # the only theorem about bare iterations for which slopes do not matter
 
 
 @dataclass(frozen=True, eq=False)
 class Proposal(ABC):
-    """What search proposes of `subject`: that `curve` holds of it, by `theorem`."""
+    """What search proposes of `subject`, by `theorem`. `curve`: about what it hopes to prove."""
 
     theorem: str
     subject: Any
     curve: TradeOff
 
     def epsilon(self, delta: float) -> float:
-        """ε at `delta`, if it is true."""
+        """About the ε at `delta` that is hoped for."""
         return reading(self.curve, delta)
 
     @abstractmethod
     def written(self) -> dict[str, Any]:
-        """The body of a certificate, as JSON can hold it: the subject, the claim and what proves it."""
+        """The body of a certificate, as JSON can hold it: the subject and what proves it. Where it claims
+        nothing, what is found is claimed."""
 
 
 def grant(description: Description, proposal: Proposal, position: int | None = None) -> Guarantee:
@@ -85,9 +87,11 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     if not verdict.ok:
         in_time()  # a caller's time that is over is no refusal
         raise Refused(verdict.reason)
+    certificate = Certificate(payload)  # with what was found
+    certificate.accept(verdict)
     name = verdict.names[0] if stated is description else verdict.names[-1]
     guarantee = Guarantee(
-        TradeOff.from_dict(proposal.curve.to_dict()),  # what is read is what is compared
+        TradeOff.from_dict(claimed_curve(payload["claim"])),  # what is read is what is compared
         description.adjacency,
         name.method,
         name.source,

@@ -46,7 +46,6 @@ from flint import arb
 from pabi.numbers.encoding import read_floats, read_integers
 from pabi.verification.arithmetic import (
     Refused,
-    check_cost,
     in_time,
     integer,
     nonnegative,
@@ -432,40 +431,46 @@ _LITTLE = 2.0 ** (1 - _FAR)
 
 
 class Claim(NamedTuple):
-    """Payments that are said to cost at most μ², with `besides`, a ball."""
+    """Payments that cost, with `besides`, a ball, at most μ² as is said; None where nothing is."""
 
     paid: PaidBlocks
-    mu: float
+    mu: float | None = None
     besides: Any = 0
 
 
 class Replay:
-    """Checks payments for the same steps. `period`: of the steps that use a record, at which sums are cut."""
+    """Replays payments for the same steps. `period`: of those that use a record, at which sums are cut."""
 
     def __init__(self, steps: RoundedSteps, period: int = 1) -> None:
         self.steps, t = steps, len(steps.c)
         sizes = {min(period, t): None, 1: None} if t <= MOST_STEPS else {}
         self._doubles = [cache(partial(_doubles, steps, size)) for size in sizes]
 
-    def check(self, claims: Iterable[Claim]) -> None:
-        """Refuse unless all of them clear and cost no more than is said."""
+    def costs(self, claims: Iterable[Claim]) -> list[Any]:
+        """What each costs, a ball that is not below it. Refused where one does not clear."""
+        costs: list[Any] = []
         some: list[Claim] = []
         held = 0
         for claim in claims:
             some.append(claim)
             held += len(claim.paid.at) + len(claim.paid.q) + 1
             if held > _AT_ONCE:
-                self._check(some)
+                costs += self._costs(some)
                 some, held = [], 0
-        self._check(some)
+        return costs + self._costs(some)
 
-    def _check(self, claims: list[Claim]) -> None:
+    def _costs(self, claims: list[Claim]) -> list[Any]:
+        costs: list[Any] = [None] * len(claims)
         for doubles in self._doubles:
-            if claims and (replay := doubles()) is not None:
-                claims = _open(replay, claims)
-        for claim in claims:
-            cost = claim.besides + replayed(self.steps, claim.paid)
-            check_cost(cost, claim.mu, f"step {len(self.steps.c)}")
+            left = [i for i, cost in enumerate(costs) if cost is None]
+            if left and (replay := doubles()) is not None:
+                found = _found(replay, [claims[i] for i in left])
+                for i, cost in zip(left, found, strict=True):
+                    costs[i] = cost
+        return [
+            claim.besides + replayed(self.steps, claim.paid) if cost is None else cost
+            for claim, cost in zip(claims, costs, strict=True)
+        ]
 
 
 def _doubles(steps: RoundedSteps, size: int) -> Doubles | None:
@@ -477,17 +482,18 @@ def _doubles(steps: RoundedSteps, size: int) -> Doubles | None:
         return None
 
 
-def _open(replay: Doubles, claims: list[Claim]) -> list[Claim]:
-    """Those of the claims that doubles leave open."""
-    few = [np.all((c.paid.shift > -_POWERS) & (c.paid.shift < _POWERS)) for c in claims]
-    within = [claim for claim, fine in zip(claims, few, strict=True) if fine]
-    left = [claim for claim, fine in zip(claims, few, strict=True) if not fine]
+def _found(replay: Doubles, claims: list[Claim]) -> list[Any]:
+    """What each of the claims costs; None where doubles leave open whether it clears, or costs so little."""
+    costs: list[Any] = [None] * len(claims)
+    shifts = [claim.paid.shift for claim in claims]
+    few = [i for i, x in enumerate(shifts) if np.all((x > -_POWERS) & (x < _POWERS))]
     try:
         with np.errstate(all="ignore"):
-            costs = list(replay.costs([claim.paid for claim in within]))
+            found = list(replay.costs([claims[i].paid for i in few]))
     except OutOfReach:
-        return claims
-    for claim, cost in zip(within, costs, strict=True):
-        if cost is None or not claim.besides + cost <= arb(claim.mu) * arb(claim.mu):
-            left.append(claim)
-    return left
+        return costs
+    for i, cost in zip(few, found, strict=True):
+        mu = claims[i].mu
+        if cost is not None and (mu is None or claims[i].besides + cost <= arb(mu) * arb(mu)):
+            costs[i] = claims[i].besides + cost
+    return costs

@@ -368,12 +368,13 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
 KEYS = ("run", "claim", "diameter", "start", "steps", "groups", "cases")
 
 
-def claimed_mu(
+def claims_some(
     payload: Payload, *, cases: int, case: tuple[str, ...], steps: tuple[str, ...]
-) -> float:
-    """The μ that is claimed, if the certificate has so many `cases` with no other keys than `case`, and its
-    steps no other columns than `steps`."""
-    closed("the claim", payload["claim"], ("mu",))
+) -> bool:
+    """Whether a finite μ is claimed, or what is found. Refused unless the certificate has so many `cases`
+    with no other keys than `case`, and its steps no other columns than `steps`."""
+    if "claim" in payload:
+        closed("the claim", payload["claim"], ("mu",))
     if "steps" in payload:
         closed("steps", payload["steps"], steps)
     if "steps" in payload and "groups" in payload:
@@ -382,7 +383,7 @@ def claimed_mu(
         raise Refused(f"cases: expected a list of {cases}")
     for one in payload["cases"]:
         closed("a case", one, case)
-    return read_mu(payload["claim"]["mu"])
+    return "claim" not in payload or read_mu(payload["claim"]["mu"]) < math.inf
 
 
 def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:

@@ -65,7 +65,6 @@ _FAR = 1e4  # uses: what is farther apart before the last ones is not worth payi
 _LARGE = 700.0  # whose power of e is a double
 _SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
 _CHAIN, _ROOM = 4096, 32  # additions in a chain of a sum at most, and more than those besides
-_SURE = 1.0 + 1e-9  # relative: above the roundings of whoever checks it
 
 
 def apply(
@@ -285,7 +284,7 @@ def _joined(view: OrderedView, uses: Uses, window: _Window, between: Between) ->
         return Record(uses)
     before = _paid_before(view, uses, window.paid)
     square = between.square + (0.0 if before is None else energy_of(_shifts(before)))
-    return Record(uses, shifts=Advance(*window, before, between, square * _SURE))
+    return Record(uses, shifts=Advance(*window, before, between, square))
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -20,12 +20,11 @@ from pabi.describe.batches import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import TINY, Array, fraction_up, up
+from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, TradeOff, average
 from pabi.verification.granting import COMPOSITION, Proposal
 
 NAME = COMPOSITION
-_TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 
 
 def apply(
@@ -63,7 +62,7 @@ def _by_own_place(run: NoisySGD, order: SecretOrder) -> TradeOff:
     mus, shares = [p.mu for p in every], [order.share(p.first, p.last) for p in every]
     if order.spare:
         mus, shares = [*mus, 0.0], [*shares, order.spare]
-    return average(mus, [fraction_up(share) for share in shares])
+    return average(mus, [float(share) for share in shares])
 
 
 def of_every_step(name: str, view: SampledRun) -> SampledProof:
@@ -72,16 +71,6 @@ def of_every_step(name: str, view: SampledRun) -> SampledProof:
     pulls = sizes.times(float(view.demand.records))
     curve = product(0.0, [(pulls, counts)], view.probability, view.factor, 0.0)
     return SampledProof(name, view.description, curve, view.delta)
-
-
-def root_of_uses(total: float, used: bool) -> float:
-    """√Σ (L/(b·ς_k))² over the uses of a record, rounded up past the few roundings of its terms, and never 0
-    where there are any."""
-    if not used:
-        return 0.0
-    if math.isnan(total):
-        return math.inf
-    return up(math.sqrt(max(total, TINY)) * _TERMS)
 
 
 class Places(NamedTuple):
@@ -112,10 +101,10 @@ def _by_place(run: NoisySGD, end: int) -> list[Places]:
     once, period = paid_once(run, end), run.steps_per_epoch
     epochs, rest = divmod(end, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(root_of_uses((epochs + 1) * once, True), 0, rest - 1)] if rest else []
-        return [*late, Places(root_of_uses(epochs * once, epochs > 0), rest, period - 1)]
+        late = [Places(math.sqrt((epochs + 1) * once), 0, rest - 1)] if rest else []
+        return [*late, Places(math.sqrt(epochs * once) if epochs else 0.0, rest, period - 1)]
     used = min(period, end)
-    places = [Places(root_of_uses(_sum(once[j::period]), True), j, j) for j in range(used)]
+    places = [Places(math.sqrt(_sum(once[j::period])), j, j) for j in range(used)]
     unused = [Places(0.0, used, period - 1)] if used < period else []
     return places + unused
 
@@ -127,7 +116,11 @@ def _redrawn(run: NoisySGD, end: int) -> Places:
         total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
         total = -(-end // period) * once
-    return Places(root_of_uses(total, True), 0, period - 1)
+    return Places(math.sqrt(total), 0, period - 1)
+
+
+def _root(total: float) -> float:
+    return math.inf if math.isnan(total) else math.sqrt(total)
 
 
 def _sum(terms: Any) -> float:
@@ -148,9 +141,9 @@ def _mu_of(iteration: NoisyIteration) -> float:
         if any(x.sigma == 0.0 for _, x in stretches):
             return math.inf
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return root_of_uses(total, bool(stretches))
+        return _root(total)
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
         return math.inf
-    return root_of_uses(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+    return _root(_sum((s / sigma) * (s / sigma)))

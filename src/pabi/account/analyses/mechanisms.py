@@ -32,7 +32,7 @@ from pabi.describe.statistics import (
 )
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.gaussian import normal_tail, upper
-from pabi.numbers.rounding import fraction_down, fraction_up, up
+from pabi.numbers.rounding import fraction_down, fraction_up
 from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, Product, TradeOff
 from pabi.tradeoff.certificate import Certificate
 from pabi.verification.granting import Proposal
@@ -108,7 +108,6 @@ BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs 
 _BELOW_LIMIT_EXPONENTIAL = (
     1.0 - 1e-12
 )  # of z*: the spread's slope is 0 there, so that nothing is lost
-_SPREAD = 1.0 + 1e-11  # above the roundings of a spread, which has sums and differences
 _SMALLEST_EXPONENTIAL = 1e-290  # below it a spread loses digits
 Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
@@ -184,15 +183,15 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
         spread = growth.spread(min(mechanism.diameter, growth.limit * _BELOW_LIMIT_EXPONENTIAL))
         if spread > _SMALLEST_EXPONENTIAL:
             from_spread = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
-            square = min(square, from_spread * _SPREAD)
-    return up(math.sqrt(square))
+            square = min(square, from_spread)
+    return math.sqrt(square)
 
 
 def _proof(mechanism: Mechanism, name: str, curve: TradeOff) -> Proposal:
     stated: dict[str, Any] = {}
     if isinstance(mechanism, IteratedExponentialMechanism):
         stated = {"rounds": [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]}
-    return DescribedProof(name, mechanism, curve, stated, named=True)
+    return DescribedProof(name, mechanism, curve, stated)
 
 
 # Langevin diffusions: the path, and the last point, whose privacy loss converges.
@@ -207,7 +206,6 @@ def _proof(mechanism: Mechanism, name: str, curve: TradeOff) -> Proposal:
 
 
 PATH, LAST = "path", "last point"
-_MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
 _TIME = 1e-9  # relative, beyond those of the time that a path takes from one distance to another
 _BELOW_LIMIT = 1.0 - 1e-6  # of z*: nearer to it the time has lost its digits
 _ABOVE_LIMIT = 1.0 + 1e-12  # of z*, and of its spread: above their roundings
@@ -293,7 +291,7 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     spread = growth.spread(limit) * _ABOVE_LIMIT if d is None else growth.spread(d)
     if not _SMALLEST < spread < math.inf:
         return None
-    square = fraction_up(2 * Fraction(beta) * Fraction(spread)) * _MARGIN
+    square = fraction_up(2 * Fraction(beta) * Fraction(spread))
     return square, limit * _ABOVE_LIMIT if d is None else d
 
 
@@ -302,7 +300,7 @@ def _closed(
 ) -> Proposal:
     """The proof of μ² = `square`. `begin`: the "window" that begins at distance D (None: the whole time,
     from 0), or the "distance" from which paths on a dissipative loss return."""
-    mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
+    mu = math.inf if math.isnan(square) else math.sqrt(square)
     return DescribedProof(name, diffusion, Gaussian(mu), begin)
 
 
@@ -327,8 +325,8 @@ class ChainProof(Proposal):
         one = Certificate.of(self.one, self.subject.adjacency).payload
         out = {"run": to_dict(self.subject), "one": one}
         if "reading" in one:
-            return out | {name: one[name] for name in ("claim", "reading")}
-        return out | {"claim": {"tradeoff": self.curve.to_dict()}}
+            out |= {name: one[name] for name in ("claim", "reading")}
+        return out
 
 
 def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Proposal:

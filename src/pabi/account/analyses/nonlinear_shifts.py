@@ -32,14 +32,13 @@ from pabi.account.analyses.shifted_interpolation import (
 from pabi.account.analyses.writing import (
     IterationProof,
     RunProof,
-    claim,
     computed,
     shifts_of,
 )
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.facts.sampled import Pulls, SampledRun, every_step
 from pabi.account.facts.step_moduli import Shapes, StepModuli, shapes
-from pabi.account.shifts.epochs import Record, mu_of
+from pabi.account.shifts.epochs import Record
 from pabi.account.shifts.nonlinear import MOST_STEPS, StepPayments, parted, solve
 from pabi.account.shifts.random import Cost, prices_below
 from pabi.describe.batches import FAILING, SecretOrder
@@ -192,7 +191,7 @@ def _iteration(iteration: NoisyIteration) -> Proposal:
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     shape, (s, sigma) = shapes(iteration.every_modulus), _columns_of(iteration)
     payments = solve(shape, s, sigma, diameter, iteration.start)
-    curve = Gaussian(mu_of(payments.square))
+    curve = Gaussian(math.sqrt(payments.square))
     return NonlinearIterationProof(NAME, iteration, curve, payments=payments)
 
 
@@ -224,7 +223,7 @@ class NonlinearIterationProof(IterationProof):
         s, sigma = _columns_of(iteration)
         return {
             "run": None,
-            "claim": claim(self.curve),
+            **self.claimed(),
             "diameter": iteration.diameter,
             "start": iteration.start,
             "moduli": [table_of(m) for m in index],

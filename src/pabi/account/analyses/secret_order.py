@@ -41,7 +41,6 @@ from pabi.describe.batches import (
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import SecretMixture, average
 from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 from pabi.verification.granting import Proposal
@@ -98,7 +97,7 @@ def averaged(
     """The proof that the mixture of G(μ) over the cases covers a record. With the probability that a batch
     is larger than `sizes` cover, nothing is claimed. `stated`: whether the steps of `view` may be written
     out; `written`: what else the proof says."""
-    weights = [fraction_up(case.weight) for _, case in solved]
+    weights = [float(case.weight) for _, case in solved]
     curve = but_for(average([record.mu for record, _ in solved], weights), sizes)
     steps, cap = view if stated else None, sizes.random_cap
     return RunProof(name, view.description, curve, solved, cap=cap, view=steps, **written)
@@ -267,7 +266,7 @@ def secret_place(
     places = _merged([(record.mu, case.weight) for record, case in solved])
     if places[-1][0] > LARGEST_MEAN:
         raise NotApplicable("the record moves the model by so much that its place is seen")
-    means, weights = zip(*((mean, fraction_up(weight)) for mean, weight in places), strict=True)
+    means, weights = zip(*((mean, float(weight)) for mean, weight in places), strict=True)
     mixture = SecretMixture(means, weights, opposite=run.adjacency == "replace_one")
     curve, cap = but_for(mixture, view.fractions), view.fractions.random_cap
     return computed(RunProof(PLACE, run, curve, solved, cap=cap, view=view))
@@ -441,7 +440,7 @@ class _LastEpoch:
     def epsilon(self, resting: Resting, delta: float) -> float:
         """About the ε of these distances."""
         solved = self.records(resting, _FEW_RANGES)
-        weights = [fraction_up(case.weight) for _, case in solved]
+        weights = [float(case.weight) for _, case in solved]
         return average([r.mu for r, _ in solved], weights).epsilon(delta)
 
     def _uses(self, where: tuple[int, int] | None) -> Uses:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.account.analyses.composition import paid_once, root_of_uses
+from pabi.account.analyses.composition import paid_once
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     require_hidden_path,
@@ -42,7 +42,7 @@ from pabi.describe.batches import (
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import MANY_ROUNDINGS, Array, fraction_up
+from pabi.numbers.rounding import MANY_ROUNDINGS, TINY, Array, fraction_up
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
 from pabi.verification.granting import Proposal
 
@@ -53,6 +53,7 @@ _NO_SPARE = (
 )
 # A hub is checked within a few seconds in a proof of so many epochs, if it moves its steps by at most this,
 # or by this where there are at least `_MANY` batches.
+_TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 _MOST_EPOCHS = 1
 _LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
 _MOST_CHECKED = 40.0  # an ε beyond which the sums of the checker have few digits left
@@ -181,7 +182,7 @@ def _by_epoch(run: NoisySGD, order: SecretOrder) -> list[tuple[list[Batch], int]
 
 def _batches(order: SecretOrder, sums: Iterable[Any]) -> list[Batch]:
     """The first batches of an epoch, from Σ (L/(b·ς_k))² of the steps of each."""
-    sizes = [root_of_uses(float(x), True) for x in _few(sums)]
+    sizes = [math.sqrt(max(x, TINY)) * _TERMS for x in _few(sums)]
     return [Batch(order.share(j, j), size) for j, size in enumerate(sizes)]
 
 

@@ -23,7 +23,7 @@ from pabi.account.facts.sampled import (
     every_step,
     require_sampling,
 )
-from pabi.account.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
+from pabi.account.shifts.epochs import Record, cyclic, energy_of, record, solve_schedule
 from pabi.account.shifts.random import prices_below
 from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.iteration import Groups, NoisyIteration
@@ -126,7 +126,7 @@ def _iteration(iteration: NoisyIteration) -> Proposal:
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
-    curve = Gaussian(mu_of(energy_of(shifts)))
+    curve = Gaussian(math.sqrt(energy_of(shifts)))
     return IterationProof(NAME, iteration, curve, (schedule, shifts))
 
 

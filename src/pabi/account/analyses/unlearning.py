@@ -38,7 +38,7 @@ from pabi.account.shifts.start import Start
 from pabi.describe.batches import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian
 from pabi.verification.granting import Proposal
 
@@ -65,7 +65,8 @@ def shifts(unlearning: Unlearning, delta: float, position: int | None = None) ->
     every = _of_steps(view, view.every(view.fractions.cap), "every")
     if view.period == 1:
         return every
-    return least([every, _of_steps(view, view.latest(), "latest")], at)
+    latest = _of_steps(view, view.latest(), "latest")
+    return (every, latest)[least([every.curve, latest.curve], at)]
 
 
 def _of_cases(view: OrderedView) -> Proposal:
@@ -181,5 +182,5 @@ def _paid(unlearning: Unlearning) -> float:
     """μ of all withdrawn records: each pays until its request, and together they pay at most the sum."""
     total = 0.0
     for stage, (_, records) in zip(unlearning.stages, unlearning.requests, strict=True):
-        total = up(total + up(records * composition.worst(unlearning.whole, stage.end)))
+        total += records * composition.worst(unlearning.whole, stage.end)
     return total

@@ -25,9 +25,9 @@ from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
-from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
+from pabi.tradeoff import Gaussian, Product, TradeOff
 from pabi.tradeoff.base import encode
-from pabi.tradeoff.kinds import known_curve
+from pabi.tradeoff.guarantee import reading
 from pabi.tradeoff.product import rounded
 from pabi.verification.granting import Proposal
 
@@ -53,15 +53,9 @@ _EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
 _READING, _TINIEST = 1.004, 1e-12
 
 
-def claim(curve: TradeOff) -> dict[str, Any]:
-    """What is claimed, in the shortest form there is. Raises InvalidInput for a curve that is not pabi's."""
-    known_curve(curve)
-    if isinstance(curve, Gaussian):
-        return {"mu": encode(curve.mu)}
-    if isinstance(curve, Mixture):
-        pairs = zip(curve.parts, curve.weights, strict=True)
-        return {"mixture": [[w, encode(p.mu)] for p, w in pairs]}
-    return {"tradeoff": curve.to_dict()}
+def where_nothing(mu: float) -> dict[str, Any]:
+    """An infinite μ, which no payments have to prove; a finite one is for the kernel to find."""
+    return {} if math.isfinite(mu) else {"mu": "inf"}
 
 
 def groups(schedule: Groups) -> list[Any]:
@@ -150,17 +144,17 @@ def computed(proof: Of) -> Of:
     return replace(proof, curve=rounded(proof.curve, r)) if r > 0.0 else proof
 
 
-def least(proposals: Sequence[Proposal], delta: float) -> Proposal:
-    """The proposal of the least ε at `delta`, the first of those that are equal but for roundings.
+def least(curves: Sequence[TradeOff], delta: float) -> int:
+    """Which has the least ε at `delta`, the first of those that are equal but for roundings.
 
     One that costs more than another by all that is known of it is not read.
     """
-    hopes = [one.curve._underestimate(delta) for one in proposals]
-    losses = [math.inf] * len(proposals)
-    for i in sorted(range(len(proposals)), key=hopes.__getitem__):
+    hopes = [one._underestimate(delta) for one in curves]
+    losses = [math.inf] * len(curves)
+    for i in sorted(range(len(curves)), key=hopes.__getitem__):
         if hopes[i] <= min(losses):
-            losses[i] = proposals[i].epsilon(delta)
-    return next(one for one, e in zip(proposals, losses, strict=True) if e <= min(losses) * _EQUAL)
+            losses[i] = reading(curves[i], delta)
+    return next(i for i, e in enumerate(losses) if e <= min(losses) * _EQUAL)
 
 
 def but_for(curve: TradeOff, sizes: Fractions) -> TradeOff:
@@ -187,13 +181,12 @@ class RunProof(Proposal):
     demands: str | None = None
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the run, the claim and what proves it of each record."""
+        """The body of the certificate: the run, and what proves something of each record."""
         resting = None if self.resting is None else encoding.floats(self.resting)
         some = {"cap": self.cap, "demands": self.demands, "alike": self.alike, "resting": resting}
         out: dict[str, Any] = {
             "run": to_dict(self.subject),
             "position": self.position,
-            "claim": claim(self.curve),
             **{name: stated for name, stated in some.items() if stated is not None},
         }
         if self.view is not None and any(record.step_by_step for record, _ in self.records):
@@ -202,12 +195,11 @@ class RunProof(Proposal):
 
 
 def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
-    """Which record a case is about, how likely it is (None: it is the only one), what is proven of it, and
-    the payments that prove it."""
+    """Which record a case is about, how likely it is (None: it is the only one), and its payments."""
     uses = record.uses
     out: dict[str, Any] = {
         "uses": [uses.first, uses.epochs, list(uses.then)],
-        "mu": encode(record.mu),
+        **where_nothing(record.mu),
     }
     if case is not None:
         out["weight"] = [case.weight.numerator, case.weight.denominator]
@@ -244,10 +236,16 @@ class IterationProof(Proposal):
     which its shifts were found, None for composition, for which no slope matters."""
 
     subject: NoisyIteration
+    curve: Gaussian
     solved: tuple[Schedule, Shifts] | None = None
 
+    def claimed(self) -> dict[str, Any]:
+        """That nothing is proven, where it is so."""
+        nothing = where_nothing(self.curve.mu)
+        return {"claim": nothing} if nothing else {}
+
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the steps, the claim and the payments."""
+        """The body of the certificate: the steps and the payments."""
         schedule = _without_slopes(self.subject.schedule) if self.solved is None else self.solved[0]
         steps = (
             {"steps": columns(schedule)}
@@ -256,7 +254,7 @@ class IterationProof(Proposal):
         )
         return {
             "run": None,
-            "claim": claim(self.curve),
+            **self.claimed(),
             "diameter": self.subject.diameter,
             "start": self.subject.start,
             **steps,
@@ -276,13 +274,10 @@ def _without_slopes(schedule: Schedule) -> Schedule:
 
 @dataclass(frozen=True, eq=False)
 class DescribedProof(Proposal):
-    """The proof of a description that says all there is to check; `stated`: what a certificate has besides.
-    `named`: whether the claim names its curve, whatever it is."""
+    """The proof of a description that says all there is to check, but for what is `stated` besides."""
 
     stated: Mapping[str, Any] = field(default_factory=dict)
-    named: bool = False
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the description and the claim."""
-        claimed = {"tradeoff": self.curve.to_dict()} if self.named else claim(self.curve)
-        return {"run": to_dict(self.subject), **self.stated, "claim": claimed}
+        """The body of the certificate: the description."""
+        return {"run": to_dict(self.subject), **self.stated}

@@ -92,7 +92,7 @@ def costing(n: Array, z: Array, steps: PulledSteps) -> Between:
     paid = np.maximum(a + b, 0.0) + 2.0 * np.maximum(-a, 0.0) + _SURE * size
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = np.where(paid > 0.0, (paid / sigma) ** 2, 0.0)
-    total = math.fsum(squares.tolist()) * (1.0 + 4.0 * _SURE)
+    total = math.fsum(squares.tolist())
     return Between(n, z, math.inf if math.isnan(total) else total)
 
 

@@ -27,7 +27,7 @@ from pabi.account.shifts.periodic import PeriodicShifts
 from pabi.account.shifts.start import Start, best_start
 from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.numbers.locking import tick
-from pabi.numbers.rounding import TINY, Array, power_of_two_near, up
+from pabi.numbers.rounding import TINY, Array, power_of_two_near
 
 _LEAST, _MOST = 0.02, 8.0  # distances that are tried, in the largest sensitivity of the epoch
 _FARTHER = 12  # distances beyond, up to the one that nothing has to be paid for
@@ -53,26 +53,24 @@ class _Epoch:
         with np.errstate(all="ignore"):
             # Products are taken as sums of logarithms: on the way they may leave the doubles and come back.
             logs = np.log(c)
-            size = float(np.abs(logs, where=np.isfinite(logs), out=np.zeros_like(logs)).sum())
-            self.up = 1.0 + 1e-15 * (c.size + 16.0) * (4.0 + size)  # above all roundings here
             whole = np.cumsum(logs[::-1])[::-1]
             later = np.append(whole[1:], 0.0)
-            square = np.square(sigma * np.exp(later) / self.up)
-            self.whole = float(_not_lost(whole[:1])[0]) * self.up
-            use = np.maximum(s * _not_lost(later) * self.up, TINY)
+            square = np.square(sigma * np.exp(later))
+            self.whole = float(_not_lost(whole[:1])[0])
+            use = np.maximum(s * _not_lost(later), TINY)
             self.use = np.where((s > 0.0) & (later > -math.inf), use, 0.0)
             # Room that overflows is no more than what doubles hold.
-            self.after = np.minimum(np.cumsum(square[::-1])[::-1], _LARGEST) / self.up
-            before = np.minimum(np.cumsum(square), _LARGEST) / self.up
+            self.after = np.minimum(np.cumsum(square[::-1])[::-1], _LARGEST)
+            before = np.minimum(np.cumsum(square), _LARGEST)
             self.before = np.append(0.0, before[:-1])
         self.scale = float(s.max())
 
     def costs(self, begin: Array, end: Array, places: slice) -> Array:
-        """The dearest place's cost of each pair of distances, (begin, end); rounded up."""
+        """The dearest place's cost of each pair of distances, (begin, end)."""
         use, v1, v2 = (x[places] for x in (self.use, self.before, self.after))
         with np.errstate(all="ignore"):
             owed = np.where(begin > 0.0, begin * self.whole, 0.0)[:, None, None]
-            paid = np.maximum((owed + use) * self.up - end[None, :, None], 0.0)
+            paid = np.maximum(owed + use - end[None, :, None], 0.0)
             even = paid * (v1 / (v1 + v2)) <= owed
             total = np.where(
                 even,
@@ -81,13 +79,13 @@ class _Epoch:
             )
             # What is too small for doubles is no less than TINY.
             cost = np.where(paid <= 0.0, 0.0, np.maximum(total, TINY))  # of NaN nothing is known
-            worst = cost.max(axis=2) * (self.up * self.up)
+            worst = cost.max(axis=2)
         return np.where(np.isnan(worst), math.inf, worst)
 
     def unpaid(self, begin: float) -> float:
-        """How far apart the runs can be after the epoch where nothing is paid; rounded up."""
+        """How far apart the runs can be after the epoch where nothing is paid."""
         grown = begin * self.whole if begin > 0.0 else 0.0
-        return float(((grown + self.use) * self.up).max())
+        return float((grown + self.use).max())
 
     def some(self) -> slice:
         """Places that a search looks at: the last of each of as many stretches."""
@@ -171,12 +169,12 @@ class Rests:
         return np.where(end >= self._diameter, 0.0, epoch.costs(begin, end, places))
 
     def costing(self, r: Array) -> Resting:
-        """The distances (m + 1,) before the first and after each epoch, with what they cost; rounded up."""
+        """The distances (m + 1,) before the first and after each epoch, with what they cost."""
         units, total = r / self._unit, 0.0
         for k, epoch in enumerate(self._epochs):
             begin, end = units[k : k + 1], units[k + 1 : k + 2]
             total += float(self._costs(epoch, begin, end, slice(None))[0, 0])
-        return Resting(r, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
+        return Resting(r, total)
 
 
 # What the optimal shifts prove for each record of a run: one solved normal form per position.
@@ -219,15 +217,12 @@ class Record(NamedTuple):
 
     @property
     def mu(self) -> float:
-        """The proven μ."""
-        if self.shifts is None:
-            return 0.0
-        energy = energy_of(self.shifts)
-        return mu_of(up(energy + self.paid) if self.paid else energy)
+        """About the μ that is proven."""
+        return 0.0 if self.shifts is None else math.sqrt(energy_of(self.shifts) + self.paid)
 
 
 def energy_of(shifts: Shifts) -> float:
-    """μ², rounded up."""
+    """About the μ² that is proven."""
     match shifts:
         case PeriodicShifts():
             return shifts.energy
@@ -237,11 +232,6 @@ def energy_of(shifts: Shifts) -> float:
             return shifts.square
         case _:
             assert_never(shifts)
-
-
-def mu_of(energy: float) -> float:
-    """μ from μ², rounded up."""
-    return math.nextafter(math.sqrt(energy), math.inf) if 0.0 < energy < math.inf else energy
 
 
 def solve_schedule(
@@ -281,7 +271,7 @@ def _raised(excess: Array | None, start: Start) -> Start:
         return start
     begins = np.append(payments.first, payments.ends[:-1] + 1)
     factor = np.nextafter(np.exp(excess[payments.ends] - excess[begins]) * _SURE, np.inf)
-    energy = payments.energy * float(factor.max()) ** 2 * _SURE
+    energy = payments.energy * float(factor.max()) ** 2
     raised = payments._replace(
         energy=energy, q=payments.q * factor, costs=payments.costs * factor * factor
     )

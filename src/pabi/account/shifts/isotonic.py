@@ -30,14 +30,14 @@ _SUM = 1.0 + 4.0 * _EPS  # above the roundings of a product and a sum
 
 
 class BlockPayments(NamedTuple):
-    """Feasible payments in blocks, and what they cost, rounded up.
+    """Feasible payments in blocks, and what they cost.
 
     Block i ends with piece `ends[i]` (the first begins with piece `first`), where the distance
     returns to zero. Within it, piece k pays q·2^shift·v_k·W_k/W_end, W_end at the block's last piece;
     shift is 0 unless the slope is no double.
     """
 
-    energy: float  # μ², an upper bound on the cost of exactly these payments
+    energy: float  # about μ², the cost of exactly these payments
     first: int
     ends: NDArray[np.int64]
     q: Array
@@ -304,7 +304,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
     slopes = blocks.slopes
     costs = blocks.demand * slopes
     # Products and sums of n terms in long double are off by at most n/2 units each; the payments
-    # need 3n units of slack to cover every demand for sure, and their cost is known to 2.5n.
+    # need 3n units of slack to cover every demand for sure.
     factor = _shortfall(segments, blocks, slopes)
     factor *= 1.0 + 3.5 * n * EPS_LONG + 64.0 * _EPS
     q, shift = np.empty_like(slopes), np.zeros(len(slopes), dtype=np.int64)
@@ -317,8 +317,7 @@ def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
         q[own], exponent = np.frexp(mantissa)
         shift[own] = exponent + (segment.scale.exponent - blocks.exponent[own])
         stop = begin
-    cost_slack = 1.0 + 3.0 * n * EPS_LONG + 64.0 * _EPS
-    energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor * cost_slack
+    energy = float(np.sum(costs, dtype=np.longdouble)) * factor * factor
     plain = (shift >= -1021) & (shift < 1000)  # normal doubles
     q = np.where(plain, np.ldexp(q, np.where(plain, shift, 0).astype(np.int32)), q)
     q = np.nextafter(q, np.inf)

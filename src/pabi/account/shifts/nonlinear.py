@@ -24,7 +24,7 @@ from pabi.account.shifts.isotonic import closed_form
 from pabi.account.shifts.start import Rough, roughly
 from pabi.describe.iteration import Steps
 from pabi.numbers.locking import tick
-from pabi.numbers.rounding import TINY, Array, power_of_two_near
+from pabi.numbers.rounding import Array, power_of_two_near
 
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method
@@ -32,8 +32,6 @@ _WORTH = 1e4  # distances that many times the largest jump or sensitivity are no
 _NEAR = 3000  # steps of windows of which others with nearly the same start are looked at
 _PAID = 1.0 + 1e-15  # payments are rounded up by so much
 _SUM = 1.0 + 3e-16  # above the rounding of one sum
-_TOTAL = 1.0 + 1e-14  # above the roundings of squares of quotients, and of their sum in long double
-_LOST = 5e-324  # the most that a square below TINY loses
 _SETTLED = 1.0 - 1e-12  # a step of Newton's method that gains less is the last
 _SAFELY = 1.0 - 1e-6  # below the roundings of a bound from below
 _WORSE = 1.5  # paths that are so much worse than the best are not improved
@@ -41,7 +39,7 @@ _WORSE = 1.5  # paths that are so much worse than the best are not improved
 
 class StepPayments(NamedTuple):
     """Steps `first`, …, t − 1 (from 0) pay. z (m + 1,): the distances before the first and after each,
-    a (m,): what each pays, `square`: μ². All are rounded up."""
+    a (m,): what each pays, `square`: about μ². Payments are rounded up."""
 
     first: int
     z: Array
@@ -189,10 +187,7 @@ class _Problem:
             a[-1], z[-1] = (z[-1] + a[-1]) * _PAID, 0.0
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             terms = np.where(a > 0.0, np.square(a / self.sigma[first:]), 0.0)
-            square = float(np.sum(terms, dtype=np.longdouble)) * _TOTAL
-        if start > 0.0 or self.s[first:].any():
-            # Squares below TINY lose digits, or are 0; so may distances that slopes have made as small.
-            square = max(square + m * _LOST, TINY)
+            square = float(np.sum(terms, dtype=np.longdouble))
         return StepPayments(first, z, a, math.inf if math.isnan(square) else square)
 
     def _secants(self) -> Array:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from pabi.describe.iteration import Group, Groups, Stretch
 from pabi.numbers.rounding import TINY, power_of_two_near
 
-_EPS = 2.3e-16
-_SLACK = 1.0 + 4e-13  # sums and exponentials whose arguments stay below 700
+_SURE = 1.0 + 4e-13  # relative: no block may seem to pay before what it pays for arises
 _UNROLL = 1000  # repetitions taken out of a group one by one before settling for a feasible optimum
 
 
@@ -99,7 +98,7 @@ class EqualBlocks(NamedTuple):
 class PeriodicShifts(NamedTuple):
     """The solution: the steps from τ on in `groups`, each block returning the distance to zero.
 
-    `distance` is z_τ; `energy` is μ², rounded up; `skipped` the number of steps before `groups`.
+    `distance` is z_τ; `energy` is about μ²; `skipped` the number of steps before `groups`.
     """
 
     energy: float
@@ -150,7 +149,7 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             if group.times > 1:
                 rest = Groups((group._replace(times=group.times - 1), *groups[1:]))
                 return solve(Groups((group._replace(times=1), *rest)), start)
-            piece = ScaledPiece(0.0, _keep(start * _SLACK, 1.0 / unit), 0.0).then(piece)
+            piece = ScaledPiece(0.0, _keep(start * _SURE, 1.0 / unit), 0.0).then(piece)
         if piece.d == 0.0 and not blocks:
             skipped += group.steps
             continue
@@ -158,11 +157,8 @@ def solve(groups: Groups, start: float = 0.0) -> PeriodicShifts:
             _push(blocks, block)
     if not blocks:
         return _FREE
-    # Expansion by e^u makes u, and so what it scales, uncertain by a few u units in the last place.
-    scales = max(b.piece.unit for b in blocks)
-    energy = sum(b.times * b.piece.energy for b in blocks) * (_SLACK + 12.0 * _EPS * scales)
-    energy = math.inf if math.isnan(energy) else max(energy, TINY)
-    return PeriodicShifts(energy, start, skipped, tuple(blocks))
+    energy = sum(b.times * b.piece.energy for b in blocks)
+    return PeriodicShifts(math.inf if math.isnan(energy) else energy, start, skipped, tuple(blocks))
 
 
 def _as_blocks(group: Group, piece: ScaledPiece) -> Iterator[EqualBlocks]:

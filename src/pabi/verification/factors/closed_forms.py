@@ -21,6 +21,7 @@ from pabi.verification.arithmetic import (
     fraction_of,
     integer,
     nonnegative,
+    raised,
     root_up,
     timed,
 )
@@ -78,17 +79,21 @@ class Gaussians(Factor):
         worst = max(mu for _, mu in self.parts)
         return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
 
+    def raised(self) -> Self:
+        """Every μ a hair larger."""
+        return type(self)(tuple((weight, raised(mu)) for weight, mu in self.parts))
+
     def write(self, product: dict[str, Any]) -> None:
         """Adds a Gaussian to a product in JSON where all cases have one μ, else a mixture."""
         if self.mu is not None:
-            curve: dict[str, Any] = {"kind": "gaussian", "mu": _encoded(self.mu)}
+            curve: dict[str, Any] = {"kind": "gaussian", "mu": written_mu(self.mu)}
         else:
             # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
             left, mus, weights = Fraction(1), [], []
             for weight, mu in sorted(self.parts, key=lambda part: -part[1]):
                 share = min(weight, left)
                 left -= share
-                mus.append(_encoded(mu))
+                mus.append(written_mu(mu))
                 weights.append(double_above(share))
             curve = {"kind": "mixture", "mus": mus, "weights": weights}
         product["factors"].append(curve | {"count": 1})
@@ -149,7 +154,8 @@ def read_parts(pairs: Iterable[Any]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _encoded(mu: float) -> float | str:
+def written_mu(mu: float) -> float | str:
+    """μ as JSON can hold it."""
     return "inf" if math.isinf(mu) else mu
 
 

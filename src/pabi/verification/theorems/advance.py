@@ -25,7 +25,6 @@ from flint import arb, fmpq
 from pabi.describe.runs import ONE_SIDE, NoisySGD
 from pabi.verification.arithmetic import (
     Refused,
-    check_cost,
     distances,
     geometric,
     integer,
@@ -117,20 +116,24 @@ class _InAdvance(CaseCheck):
         self.alike: dict[int, int] = {}  # a step of each kind
         self.ball = _ball(run)
 
-    def check(self, claims: Sequence[ClaimedCase]) -> None:
-        """Refuse unless the payments of each case suffice."""
-        written: dict[int, list[Claim]] = {}
-        for claim in claims:
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case."""
+        costs: list[Any] = []
+        written: dict[int, list[tuple[int, Claim]]] = {}
+        for i, claim in enumerate(claims):
             before, cost = self._paid(claim.case, claim.uses, claim.distance)
             if isinstance(before, PaidBlocks):
                 # All steps at once, but where a later slope of 0 would clear what was not paid for.
                 end = self.end if self.lasting else claim.case["paid"]
-                written.setdefault(end, []).append(Claim(before, claim.mu, cost))
-            else:
-                check_cost(before + cost, claim.mu, f"step {self.end}")
+                written.setdefault(end, []).append((i, Claim(before, claim.mu, cost)))
+                before = arb(0)
+            costs.append(before + cost)
         for end, some in written.items():
             steps = RoundedSteps(*(column[:end] for column in self.run.steps))
-            Replay(steps, self.run.period).check(some)
+            replayed = Replay(steps, self.run.period).costs(claim for _, claim in some)
+            for (i, _), cost in zip(some, replayed, strict=True):
+                costs[i] = cost
+        return costs
 
     @cached_property
     def lasting(self) -> bool:

@@ -16,13 +16,13 @@ from pabi.tradeoff.guarantee import INDEPENDENT
 from pabi.tradeoff.selection import ENTERED, refusing_above, refusing_divergences_above
 from pabi.verification.arithmetic import (
     Refused,
-    check_cost,
     closed,
     columns,
     double_above,
     exact,
     fraction_of,
     groups,
+    mu_of,
     positions,
     root_up,
     timed,
@@ -53,7 +53,7 @@ from pabi.verification.subjects import (
     Members,
     Releases,
     StatedMechanism,
-    claimed_mu,
+    claims_some,
     named_with_cells,
     of_runs,
 )
@@ -80,9 +80,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     parts: list[Part]
     match run.scheme:
         case KnownPositions() | SecretEveryEpoch():
-            mu = read_mu(payload["claim"]["mu"])
-            check_cost(arb(max(total for total, _ in totals)), mu, "composition")
-            parts = [(Fraction(1), mu)]
+            parts = [(Fraction(1), root_up(max(total for total, _ in totals)))]
         case SecretOnce():
             parts = [(fraction_of(share), root_up(total)) for total, share in totals if share]
         case _:
@@ -166,11 +164,10 @@ def _named(run: DrawnRun) -> tuple[Names, ...]:
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
-    mu = claimed_mu(payload, cases=0, case=(), steps=("c", "s", "sigma"))
+    claims_some(payload, cases=0, case=(), steps=("c", "s", "sigma"))
     if iteration.start > 0.0:
         raise Refused("start: composition needs equal starts")
-    check_cost(_cost(payload), mu, "composition")
-    return proven_of_iteration(iteration, mu, hidden=False)
+    return proven_of_iteration(iteration, mu_of(_cost(payload)), hidden=False)
 
 
 def _cost(payload: Payload) -> Any:

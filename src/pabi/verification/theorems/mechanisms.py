@@ -22,10 +22,10 @@ from pabi.describe.statistics import (
 from pabi.verification.arithmetic import (
     Refused,
     above,
-    check_cost,
     double_above,
     exact,
     fraction_of,
+    mu_of,
     nonnegative,
     root_up,
     timed,
@@ -37,7 +37,6 @@ from pabi.verification.factors.closed_forms import (
     Failure,
     Gaussians,
     PureFactors,
-    read_mu,
 )
 from pabi.verification.samplers import (
     Accuracy,
@@ -230,7 +229,7 @@ LAST_POINT = Names(
 def _path(subject: Diffusion, payload: Payload) -> Proven:
     gap, beta, time = _constants(subject)
     cost = arb(gap * gap * beta * beta * time / 2)
-    return _proven(subject, payload, cost, hidden=False)
+    return _proven(subject, cost, hidden=False)
 
 
 def _last_point(subject: Diffusion, payload: Payload) -> Proven:
@@ -242,7 +241,7 @@ def _last_point(subject: Diffusion, payload: Payload) -> Proven:
         cost = _dissipative(subject, payload["distance"])
     else:
         cost = _from_window(subject, payload["window"])
-    return _proven(subject, payload, cost, hidden=True)
+    return _proven(subject, cost, hidden=True)
 
 
 def _constants(subject: Diffusion) -> tuple[Any, Any, Any]:
@@ -253,10 +252,10 @@ def _constants(subject: Diffusion) -> tuple[Any, Any, Any]:
     return subject.gap(), exact(beta), exact(subject.description.time)
 
 
-def _proven(subject: Diffusion, payload: Payload, cost: Any, *, hidden: bool) -> Proven:
-    mu = read_mu(payload["claim"]["mu"])
-    check_cost(cost, mu, "the end")
-    return Proven(diffusion_sentences(subject.description, hidden), (JointBound.gaussian(mu),))
+def _proven(subject: Diffusion, cost: Any, *, hidden: bool) -> Proven:
+    return Proven(
+        diffusion_sentences(subject.description, hidden), (JointBound.gaussian(mu_of(cost)),)
+    )
 
 
 def _from_window(subject: Diffusion, window: float | None) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import Refused, check_cost, columns, integer, positions, timed
+from pabi.verification.arithmetic import Refused, columns, integer, mu_of, positions, timed
 from pabi.verification.cases import (
     OneByOne,
     check_start,
@@ -23,7 +23,7 @@ from pabi.verification.factors.closed_forms import Part
 from pabi.verification.losses import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.subjects import KEYS, Iteration, claimed_mu, named_with_cells, proven
+from pabi.verification.subjects import KEYS, Iteration, claims_some, named_with_cells, proven
 from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.mechanisms import LAST_POINT
 
@@ -105,14 +105,13 @@ def paid_off(
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
     case = ("tau", "distance", "payments", "at", "values")
-    mu = claimed_mu(payload, cases=1, case=case, steps=("s", "sigma"))
-    if math.isfinite(mu):
-        _check_stated(iteration, payload, payload["cases"][0], mu)
+    some = claims_some(payload, cases=1, case=case, steps=("s", "sigma"))
+    mu = mu_of(_cost(iteration, payload, payload["cases"][0])) if some else math.inf
     return proven(iteration, mu, hidden=True)
 
 
-def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], mu: float) -> None:
-    """Refuse unless the payments prove `mu` for moduli taken as stated.
+def _cost(iteration: Iteration, payload: Payload, case: dict[str, Any]) -> Any:
+    """What the payments cost for moduli taken as stated, a ball.
 
     A modulus without a table is a function, which never decreases: what is stated of it at a distance
     holds for all smaller ones.
@@ -144,8 +143,7 @@ def _check_stated(iteration: Iteration, payload: Payload, case: dict[str, Any], 
         moduli.append(modulus)
     paid = read_floats("payments", case["payments"]).tolist()
     demands, noises = ([arb(x) for x in column[tau:]] for column in (s, sigma))
-    cost = pay(moduli, demands, noises, distance=distance, payments=paid, first=tau)
-    check_cost(cost, mu, f"step {len(s)}")
+    return pay(moduli, demands, noises, distance=distance, payments=paid, first=tau)
 
 
 def _from_value(k: int, at: float, value: float) -> Omega:

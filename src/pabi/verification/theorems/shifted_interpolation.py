@@ -8,7 +8,7 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb
 
-from pabi.verification.arithmetic import Refused, check_cost, groups, integer
+from pabi.verification.arithmetic import Refused, groups, integer, mu_of
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
     LinearCases,
@@ -29,7 +29,7 @@ from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOn
 from pabi.verification.subjects import (
     KEYS,
     Iteration,
-    claimed_mu,
+    claims_some,
     named_with_cells,
     proven,
     written_out,
@@ -54,21 +54,19 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
-    mu = claimed_mu(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
-    if math.isfinite(mu):
-        _check_case(iteration, payload, payload["cases"][0], mu)
+    some = claims_some(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
+    mu = mu_of(_cost(iteration, payload, payload["cases"][0])) if some else math.inf
     return proven(iteration, mu, hidden=True)
 
 
-def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu: float) -> None:
-    """Refuse unless the payments of `case` prove `mu` for the stated steps."""
+def _cost(iteration: Iteration, payload: Payload, case: dict[str, Any]) -> Any:
+    """What the payments of `case` for the stated steps cost, a ball."""
     distance = check_start(case, iteration.diameter, iteration.start)
     if "blocks" not in case:
         steps = RoundedSteps(*written_out(payload))
         every = np.arange(len(steps.c))
         paid = payments_of(case, distance, every, steps.s, len(every))
-        Replay(steps).check([Claim(paid, mu)])
-        return
+        return Replay(steps).costs([Claim(paid)])[0]
     blocks = read_blocks(case)
     skipped, stated = integer("skipped", case["skipped"]), groups(payload["groups"])
     if case["tau"] not in (0, skipped):
@@ -76,7 +74,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     if case["tau"] == 0 and skipped and (iteration.start > 0.0 or demands_within(stated, skipped)):
         raise Refused(f"step {skipped}: skipped: steps with something to pay are left out")
     check_same_steps(list(flat(blocks)), list(without(stated, skipped)))
-    check_cost(blocks_cost(blocks, arb(distance), skipped), mu, "the last step")
+    return blocks_cost(blocks, arb(distance), skipped)
 
 
 THEOREMS = {

@@ -14,7 +14,6 @@ from flint import arb, fmpq
 from pabi.verification.arithmetic import (
     Refused,
     above,
-    check_cost,
     closed,
     double_above,
     double_below,
@@ -29,6 +28,8 @@ from pabi.verification.cases import (
     LinearCases,
     check_start,
     proven_by,
+    proven_mu,
+    stated_mu,
     worst_position,
 )
 from pabi.verification.drawn_runs import Capped
@@ -107,22 +108,22 @@ def _together(run: ForgettingOrder, payload: Payload) -> float:
     """The μ of one case about all withdrawn records."""
     case, mu = _only_case(payload, PAYMENTS)
     LinearCases(run, payload)  # steps that are stated besides are those of the description
-    if math.isfinite(mu):
+    if mu != math.inf:
         owed = np.array(
             [double_above(fraction_of(s)) for s in timed(_owed(run, payload["demands"]))]
         )
         paid = payments_of(case, _start(run, case), np.arange(run.total), owed, run.total)
-        Replay(run.steps).check([Claim(paid, mu)])
-    return mu
+        proven_mu(case, Replay(run.steps).costs([Claim(paid, mu)])[0], f"step {run.total}")
+    return read_mu(case["mu"])
 
 
-def _only_case(payload: Payload, keys: Sequence[str]) -> tuple[dict[str, Any], float]:
+def _only_case(payload: Payload, keys: Sequence[str]) -> tuple[dict[str, Any], float | None]:
     cases = payload["cases"]
     if len(cases) != 1:
         raise Refused("cases: expected one about all withdrawn records")
     closed("a case", cases[0], ("uses", "mu", "tau", "distance", *keys))
     check_uses(cases[0], UseSteps(0, 0, period=1))  # of nobody by itself
-    return cases[0], read_mu(cases[0]["mu"])
+    return cases[0], stated_mu(cases[0])
 
 
 def _start(run: Run, case: dict[str, Any]) -> float:
@@ -147,11 +148,11 @@ def _bent(run: ForgettingOrder, payload: Payload) -> Proven:
     case, mu = _only_case(payload, ("payments",))
     if demands not in ("every", "none"):
         raise Refused("demands: under moduli that are not linear, every batch may hold the records")
-    if math.isfinite(mu):
+    if mu != math.inf:
         owed, distance = [arb(s) for s in _owed(run, demands)], arb(_start(run, case))
         cost = paid_off(run, case, run.total, run.modulus, owed.__getitem__, distance)
-        check_cost(cost, mu, "the last step")
-    return Proven(assumptions, proven_by(run, [(Fraction(1), mu)]))
+        proven_mu(case, cost, "the last step")
+    return Proven(assumptions, proven_by(run, [(Fraction(1), read_mu(case["mu"]))]))
 
 
 # Random batches.
@@ -170,28 +171,26 @@ def _given_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     _check_published(run, payload["demands"])
     case, mu = _only_case(payload, (*PAYMENTS, "payments"))
     steps = Capped(run, integer("cap", payload.get("cap", run.size)))
-    if math.isfinite(mu):
-        _check_given(run, steps, case, mu)
-    bound = JointBound.of(Gaussians(((Fraction(1), mu),)), Failure(steps.failure))
+    if mu != math.inf:
+        proven_mu(case, _given_cost(run, steps, case, mu), f"step {run.total}")
+    bound = JointBound.of(Gaussians.single(read_mu(case["mu"])), Failure(steps.failure))
     return Proven(assumptions, (bound,))
 
 
-def _check_given(run: ForgettingDraws, steps: Capped, case: dict[str, Any], mu: float) -> None:
-    """Refuse unless the payments of a case bring its distance to zero and cost at most μ²."""
+def _given_cost(run: ForgettingDraws, steps: Capped, case: dict[str, Any], mu: float | None) -> Any:
+    """What the payments of a case cost. Refused unless they bring its distance to zero."""
     distance, tau = _start(run, case), integer("tau", case["tau"])
     positions("steps", run.total - tau)
     if "payments" in case:
         none = lambda k: arb(0)  # noqa: E731
-        cost = paid_off(run, case, run.total, steps.modulus, none, arb(distance))
-        check_cost(cost, mu, f"step {run.total}")
-        return
+        return paid_off(run, case, run.total, steps.modulus, none, arb(distance))
     c, later = np.zeros(run.total), range(tau, run.total)
     sigma = np.zeros(run.total)
     c[tau:] = [double_above(fraction_of(above(steps.at(k).c))) for k in timed(later)]
     sigma[tau:] = [double_below(fraction_of(run.sigma(k))) for k in timed(later)]
     none_owed = np.zeros(0, dtype=np.int64), np.zeros(0)
     paid = payments_of(case, distance, *none_owed, run.total)
-    Replay(RoundedSteps(c, np.zeros(run.total), sigma)).check([Claim(paid, mu)])
+    return Replay(RoundedSteps(c, np.zeros(run.total), sigma)).costs([Claim(paid, mu)])[0]
 
 
 # Every iterate.
@@ -203,13 +202,11 @@ def _composed(run: ForgettingOrder, payload: Payload) -> Proven:
         raise Refused("cap: composition is about batches of any size")
     if payload["cases"] != [] or payload["demands"] != "all" or run.published:
         raise Refused("demands: composition is about all steps, and about no model handed out")
-    mu, total = read_mu(payload["claim"]["mu"]), arb(0)
+    total = arb(0)
     for end, (_, m) in zip(run.ends, run.requests, strict=True):
         most = max(paid for paid, _ in totals_of(run, end))
         total += m * arb(most).sqrt()
-    if math.isfinite(mu) and not total <= arb(mu):
-        raise Refused(f"mu: the uses cost {total.str(17, radius=False)}, more than {mu!r}")
-    bound = JointBound.of(Gaussians(((Fraction(1), mu),)))
+    bound = JointBound.gaussian(double_above(fraction_of(above(total))))
     return Proven(run.assumptions(hidden=False), (bound,))
 
 

@@ -201,10 +201,11 @@ def test_the_guarantee_is_the_budget_whatever_was_spent(ledger):
     assert (whole.adjacency, whole.unit, whole.tuned_at) == ("zero_out", "record", DELTA)
     own = (INDEPENDENT, ENTERED, refusing_above(whole.mu))
     assert whole.assumptions == (*release(0.1).assumptions, *own)
-    verdict = pabi.verify(whole.to_json())
+    verdict = pabi.verify(whole)
     assert verdict.ok, verdict.reason
     assert verdict.assumptions == whole.assumptions
     assert whole.verified
+    assert pabi.verify(whole.to_json()).ok
 
 
 def test_a_test_run_spends_and_voids_the_guarantee(ledger):

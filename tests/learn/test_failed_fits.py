@@ -9,6 +9,7 @@ from sklearn.base import clone
 import pabi
 from pabi import learn
 from pabi.learn import estimators as estimators_module
+from pabi.learn import forgetting as forgetting_module
 from pabi.learn import private_columns as columns_module
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from support.every_case import every
@@ -63,7 +64,7 @@ def after_the_moments(patch, error):
 
 
 def at_the_end(patch, error):
-    for module in (estimators_module, learn.scaler, columns_module, learn.search):
+    for module in (forgetting_module, learn.scaler, columns_module, learn.search):
         patch.setattr(module, "notes_of", raising(error))
 
 

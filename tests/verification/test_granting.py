@@ -63,14 +63,12 @@ def test_what_is_granted_is_what_was_found():
 
 
 @every("description", [RUN, LINEAR, ALIKE, BENT, LOG])
-def test_a_claim_is_a_hair_above_what_is_proven(description):
-    """So that another machine, whose last bits differ, does not refuse it; a hair below it is refused."""
+def test_a_claim_is_what_is_proven(description):
     for answer in best.outcomes(description, DELTA):
         if answer.proposal is not None:
             payload = answer.guarantee.certificate.payload
             (kind,) = payload["claim"]
             assert pabi.verify(answer.guarantee.to_json()).ok
-            assert pabi.verify(forged(payload, f"claim.{kind} *= {1 - 1e-13}")).ok
             assert not pabi.verify(forged(payload, f"claim.{kind} *= {1 - 2e-12}")).ok
 
 

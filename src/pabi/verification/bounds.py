@@ -117,10 +117,6 @@ class JointBound:
                 return factor
         return nothing(kind)
 
-    def raised(self) -> JointBound:
-        """The same, a hair more where another machine may find other last bits."""
-        return JointBound(tuple(factor.raised() for factor in self.factors))
-
     @property
     def parts(self) -> tuple[Part, ...]:
         """(probability, μ) for every case of the mixture of Gaussians in it."""
@@ -458,8 +454,8 @@ def _read_claim(claim: Any) -> Bounds:
 
 
 def _claim_of(proven: Bounds) -> dict[str, Any]:
-    """The claim of what is proven, a hair more where another machine may find other last bits."""
-    curve = best_curve([bound.raised() for bound in proven])
+    """The claim of what is proven."""
+    curve = best_curve(proven)
     match curve["kind"]:
         case "gaussian":
             return {"mu": curve["mu"]}

@@ -464,8 +464,8 @@ class Replay:
         for doubles in self._doubles:
             left = [i for i, cost in enumerate(costs) if cost is None]
             if left and (replay := doubles()) is not None:
-                found = _found(replay, [claims[i] for i in left])
-                for i, cost in zip(left, found, strict=True):
+                some = _in_doubles(replay, [claims[i] for i in left])
+                for i, cost in zip(left, some, strict=True):
                     costs[i] = cost
         return [
             claim.besides + replayed(self.steps, claim.paid) if cost is None else cost
@@ -482,17 +482,17 @@ def _doubles(steps: RoundedSteps, size: int) -> Doubles | None:
         return None
 
 
-def _found(replay: Doubles, claims: list[Claim]) -> list[Any]:
+def _in_doubles(replay: Doubles, claims: list[Claim]) -> list[Any]:
     """What each of the claims costs; None where doubles leave open whether it clears, or costs so little."""
     costs: list[Any] = [None] * len(claims)
     shifts = [claim.paid.shift for claim in claims]
     few = [i for i, x in enumerate(shifts) if np.all((x > -_POWERS) & (x < _POWERS))]
     try:
         with np.errstate(all="ignore"):
-            found = list(replay.costs([claims[i].paid for i in few]))
+            some = list(replay.costs([claims[i].paid for i in few]))
     except OutOfReach:
         return costs
-    for i, cost in zip(few, found, strict=True):
+    for i, cost in zip(few, some, strict=True):
         mu = claims[i].mu
         if cost is not None and (mu is None or claims[i].besides + cost <= arb(mu) * arb(mu)):
             costs[i] = claims[i].besides + cost

@@ -133,11 +133,11 @@ def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
         cases = last_two_epochs(view, order, view.period, before)
         view = _Standing(view.description, view.failing, before)
     records = [_joined(view, case.uses, _Window.none(view), _NOTHING) for case in cases]
-    known = [_known(view, case, most) for case in cases]
-    late = [i for i, several in enumerate(known) if several]
+    alone = [_uses_alone(view, case, most) for case in cases]
+    late = [i for i, several in enumerate(alone) if several]
     alike: dict[Any, list[int]] = {}
     for i in late[-affordable:]:
-        alike.setdefault((cases[i].ranges[0], known[i]), []).append(i)
+        alike.setdefault((cases[i].ranges[0], alone[i]), []).append(i)
     for (_, several), some in alike.items():
         _improve(view, records, some, range(1, several + 1))
     return list(zip(records, cases, strict=True))
@@ -148,7 +148,7 @@ def _affordable(view: OrderedView, longest: int = _AHEAD + _PLACES) -> int:
     return _MOST_STEPS // (min(_AHEAD + _PLACES, longest) + view.run.cooldown_steps)
 
 
-def _known(view: OrderedView, case: Case, most: int) -> int:
+def _uses_alone(view: OrderedView, case: Case, most: int) -> int:
     """How many of the last uses are in one batch each; none where the last is not among the last `most` of
     the run."""
     used = [where for where in case.ranges if where is not None]

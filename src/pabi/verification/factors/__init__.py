@@ -58,10 +58,6 @@ class Factor(ABC):
     def write(self, product: dict[str, Any]) -> None:
         """Adds the factors to a product in JSON: to its `factors`, or under `KEY`."""
 
-    def raised(self) -> Self:
-        """The same, a hair more where another machine may find other last bits."""
-        return self
-
     @property
     @abstractmethod
     def size(self) -> int:

@@ -21,7 +21,6 @@ from pabi.verification.arithmetic import (
     fraction_of,
     integer,
     nonnegative,
-    raised,
     root_up,
     timed,
 )
@@ -78,10 +77,6 @@ class Gaussians(Factor):
             return None
         worst = max(mu for _, mu in self.parts)
         return f"mu: the Gaussian cases prove up to {worst!r}, which does not imply the claim"
-
-    def raised(self) -> Self:
-        """Every μ a hair larger."""
-        return type(self)(tuple((weight, raised(mu)) for weight, mu in self.parts))
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds a Gaussian to a product in JSON where all cases have one μ, else a mixture."""

@@ -8,7 +8,7 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb
 
-from pabi.verification.arithmetic import Refused, groups, integer, mu_of
+from pabi.verification.arithmetic import Refused, groups, integer, mu_of, raised
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
     LinearCases,
@@ -56,7 +56,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
     some = claims_some(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
     mu = mu_of(_cost(iteration, payload, payload["cases"][0])) if some else math.inf
-    return proven(iteration, mu, hidden=True)
+    return proven(iteration, mu if "claim" in payload else raised(mu), hidden=True)
 
 
 def _cost(iteration: Iteration, payload: Payload, case: dict[str, Any]) -> Any:

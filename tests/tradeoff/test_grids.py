@@ -7,9 +7,10 @@ import pytest
 from mpmath import mp
 
 from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
-from pabi.tradeoff.grids import MISSING, optimistic, pessimistic
+from pabi.tradeoff.grids import MISSING, optimistic, pair_above, pessimistic
 from pabi.tradeoff.laplace import LaplaceLoss, SampledLaplace, TurnedLaplace
 from pabi.tradeoff.law import Half, Labelled, MixtureLaw
+from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import ExponentialLoss, LossCells
 from support.every_case import every
 
@@ -124,3 +125,11 @@ def test_places_are_found_where_the_loss_is_nearly_flat(means, weights, opposite
                 exact = sign * float(mp.log(level(1) / (level(-1) if opposite else 1)))
                 if not opposite or sign > 0:
                     assert exact == pytest.approx(loss, rel=1e-12, abs=1e-12)
+
+
+def test_a_function_that_is_one_everywhere_reveals_all():
+    pair = pair_above(np.array([0.0, 1.0, 3.0]), np.ones(3))
+    assert (pair.infinity, pair.masses.sum()) == (1.0, 0.0)
+    assert ComposedLoss(((pair, 3),)).delta_bounds(2.0, 1e-4) == pytest.approx(
+        (1.0, 1.0), abs=1e-12
+    )

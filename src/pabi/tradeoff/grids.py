@@ -281,6 +281,7 @@ def pair_above(half: Array, delta: Array, other: Array | None = None) -> Discret
     rises = np.maximum(np.diff(slopes), 0.0)
     masses, values = rises * x[1:], epsilon[np.array(corners[1:]) - 1]
     possible = masses > 0.0
+    possible[-1] |= not possible.any()  # where all is revealed: an outcome of no mass
     return Discrete(values[possible], masses[possible], min(1.0, float(y[-1])))
 
 

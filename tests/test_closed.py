@@ -134,11 +134,10 @@ def of_curve(door):
             return pabi.calibrate(StrangeCurve(0.1), 1.0, DELTA)
         case "train":
             return train(StrangeCurve(0.1), gradients, np.zeros(2))
-        case "certificate":
-            return Certificate.of(RunProof("composition", RUN, StrangeCurve(0.1)), "replace_one")
-        case "verify":
-            proof = RunProof("composition", RUN, StrangeCurve(0.1))
-            return pabi.verify(replace(GUARANTEE, proof=proof))
+        case "certificate" | "verify":  # what a proposal hopes for is not written
+            strange = RunProof("composition", RUN, StrangeCurve(0.1))
+            assert "claim" not in Certificate.of(strange, "replace_one").payload
+            return pabi.verify({**FILE, "tradeoff": StrangeCurve(0.1).to_dict()})
         case "command line":
             return on_the_command_line("verify", json.dumps(StrangeCurve(0.1).to_dict()))
 

@@ -144,7 +144,7 @@ def test_a_place_in_advance_is_one():
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_last_places_in_advance_are_one_each(monkeypatch, epochs):
     monkeypatch.setattr(secret_order, "_MAX_LAST", 4)
-    monkeypatch.setattr(advance, "_known", lambda view, case, most: epochs)
+    monkeypatch.setattr(advance, "_uses_alone", lambda view, case, most: epochs)
     with pytest.raises(Refused, match="depends on the position"):
         granted(advance.apply, run(Reshuffle(50), epochs=epochs), DELTA)
 

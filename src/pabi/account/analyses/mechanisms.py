@@ -291,7 +291,8 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
     spread = growth.spread(limit) * _ABOVE_LIMIT if d is None else growth.spread(d)
     if not _SMALLEST < spread < math.inf:
         return None
-    square = fraction_up(2 * Fraction(beta) * Fraction(spread))
+    # A hair more, so that of equals the window is taken, which needs fewer digits to be proven.
+    square = fraction_up(2 * Fraction(beta) * Fraction(spread)) * _ABOVE_LIMIT
     return square, limit * _ABOVE_LIMIT if d is None else d
 
 

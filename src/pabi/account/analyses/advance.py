@@ -59,6 +59,9 @@ _EVERY = 10**9
 _LEFT = (0, 1, 2, 5, _EVERY)  # uses before that with which nothing is done until then
 _PLACES = 16  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
+# Batches of an epoch, in long and in short runs, where the last two places of a record are known together.
+_MOST_PAIRED, _MOST_IN_SHORT, _SHORT = 20, 30, 200
+_MOST_BEFORE = 8  # ranges of them in the last epoch but one, of longer epochs
 _MOST_STEPS = 60_000  # of all these positions together
 _MOST_CHECKED = 400_000  # steps times positions where all are solved: a checker takes some seconds
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
@@ -120,16 +123,18 @@ def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     it is among the last ones, and the one before it where its place is known as well. An earlier use that
     stands at the end of a range is paid for before, or leaves a distance: both are the larger, the later it
     is, or it is made as large as it has to be there."""
-    most = _most(view)
-    affordable = _affordable(view, 2 * view.period)
+    most, short = _most(view), view.run.data_steps <= _SHORT
+    paired = view.period <= (_MOST_IN_SHORT if short else _MOST_PAIRED)
+    affordable = _affordable(view, 2 * view.period if paired else _AHEAD + _PLACES)
     if view.later_is_worse:
-        cases = in_last_two_epochs(view, order, affordable // most)
+        cases = in_last_two_epochs(view, order, affordable // most if paired else 0)
     elif view.run.constant or view.demand.forgets:
         raise NotApplicable(
             "with steps that can expand, an earlier use can be worse than a later one"
         )
     else:
-        before = max(1, affordable // most)  # ranges of the last epoch but one
+        before = affordable // most if paired else min(_MOST_BEFORE, affordable // view.period)
+        before = max(1, before)  # ranges of the last epoch but one
         cases = last_two_epochs(view, order, view.period, before)
         view = _Standing(view.description, view.failing, before)
     records = [_joined(view, case.uses, _Window.none(view), _NOTHING) for case in cases]

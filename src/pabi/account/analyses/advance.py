@@ -59,8 +59,8 @@ _EVERY = 10**9
 _LEFT = (0, 1, 2, 5, _EVERY)  # uses before that with which nothing is done until then
 _PLACES = 16  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
-# Batches of an epoch, in long and in short runs, where the last two places of a record are known together.
-_MOST_PAIRED, _MOST_IN_SHORT, _SHORT = 20, 30, 200
+# Batches of an epoch where the last two places are known together: in two epochs, so many steps, and others.
+_PAIRED_IN_TWO, _PAIRED_IN_SHORT, _SHORT, _PAIRED = 50, 30, 200, 20
 _MOST_BEFORE = 8  # ranges of them in the last epoch but one, of longer epochs
 _MOST_STEPS = 60_000  # of all these positions together
 _MOST_CHECKED = 400_000  # steps times positions where all are solved: a checker takes some seconds
@@ -123,8 +123,7 @@ def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     it is among the last ones, and the one before it where its place is known as well. An earlier use that
     stands at the end of a range is paid for before, or leaves a distance: both are the larger, the later it
     is, or it is made as large as it has to be there."""
-    most, short = _most(view), view.run.data_steps <= _SHORT
-    paired = view.period <= (_MOST_IN_SHORT if short else _MOST_PAIRED)
+    most, paired = _most(view), _pairs(view)
     affordable = _affordable(view, 2 * view.period if paired else _AHEAD + _PLACES)
     if view.later_is_worse:
         cases = in_last_two_epochs(view, order, affordable // most if paired else 0)
@@ -146,6 +145,15 @@ def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     for (_, several), some in alike.items():
         _improve(view, records, some, range(1, several + 1))
     return list(zip(records, cases, strict=True))
+
+
+def _pairs(view: OrderedView) -> bool:
+    """Whether the last two places are known together: of long epochs that takes seconds, and of many it gains
+    little."""
+    period, steps = view.period, view.run.data_steps
+    if steps <= 2 * period:
+        return period <= _PAIRED_IN_TWO
+    return period <= (_PAIRED_IN_SHORT if steps <= _SHORT else _PAIRED)
 
 
 def _affordable(view: OrderedView, longest: int = _AHEAD + _PLACES) -> int:

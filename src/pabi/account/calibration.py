@@ -36,10 +36,8 @@ _NOISES = ("noise_std", "noise_multiplier")
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _WHOLE = ("epochs", "steps", "size", "chains")
-_GRANTED, _ROOM = (
-    1e-11,
-    1e-4,
-)  # of ε, relative: how much more is granted than was hoped for, and at most
+# Relative, of what a target reads: how much more is granted than was hoped for, and at most.
+_GRANTED, _ROOM = 1e-11, 1e-4
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
 _FARTHER, _LEAST_STEP, _MOST_STEP = 1.02, 1e-4, math.log(64.0)  # of a walk, in logarithms
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches

@@ -460,8 +460,8 @@ def explain(
         best = None
     rows = [
         AnalysisRow(o.name, False, o.reason or "refused", None, None)
-        if o.curve is None
-        else _row(o.name, o.curve, delta)
+        if o.guarantee is None
+        else _row(o.name, o.guarantee.curve, delta)
         for o in answers
     ]
     # Of equals but for roundings the guarantee is on top.

@@ -1,7 +1,7 @@
 """What was proven, and everything that can be read from it.
 
-Analyses make it, each of what it proves (`account.analyses`, most by `writing.promised`), and the best one is
-chosen in `account.best`. Here are its readings, its file, and what follows for several releases together.
+The kernel makes it of what an analysis proposes (`verification.granting`), and the best one is chosen in
+`account.best`. Here are its readings, its file, and what follows for several releases together.
 """
 
 from __future__ import annotations

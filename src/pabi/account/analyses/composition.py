@@ -73,6 +73,10 @@ def of_every_step(name: str, view: SampledRun) -> SampledProof:
     return SampledProof(name, view.description, curve, view.delta)
 
 
+def _root(total: float) -> float:
+    return math.inf if math.isnan(total) else math.sqrt(total)
+
+
 class Places(NamedTuple):
     """The positions `first`, …, `last` in the epoch, and the μ that a record in any of them pays."""
 
@@ -101,10 +105,10 @@ def _by_place(run: NoisySGD, end: int) -> list[Places]:
     once, period = paid_once(run, end), run.steps_per_epoch
     epochs, rest = divmod(end, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(math.sqrt((epochs + 1) * once), 0, rest - 1)] if rest else []
-        return [*late, Places(math.sqrt(epochs * once) if epochs else 0.0, rest, period - 1)]
+        late = [Places(_root((epochs + 1) * once), 0, rest - 1)] if rest else []
+        return [*late, Places(_root(epochs * once) if epochs else 0.0, rest, period - 1)]
     used = min(period, end)
-    places = [Places(math.sqrt(_sum(once[j::period])), j, j) for j in range(used)]
+    places = [Places(_root(_sum(once[j::period])), j, j) for j in range(used)]
     unused = [Places(0.0, used, period - 1)] if used < period else []
     return places + unused
 
@@ -116,11 +120,7 @@ def _redrawn(run: NoisySGD, end: int) -> Places:
         total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
         total = -(-end // period) * once
-    return Places(math.sqrt(total), 0, period - 1)
-
-
-def _root(total: float) -> float:
-    return math.inf if math.isnan(total) else math.sqrt(total)
+    return Places(_root(total), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:

@@ -170,7 +170,7 @@ def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -
 
 
 def gibbs_mu(mechanism: ExponentialMechanism) -> float:
-    """√(κD'(2Δ − mD')), D' = min(D, Δ/m), rounded up. Raises NotApplicable without a curvature."""
+    """√(κD'(2Δ − mD')), D' = min(D, Δ/m), about. Raises NotApplicable without a curvature."""
     lo = mechanism.least_curvature
     if lo is None:
         raise NotApplicable(f"nothing is known of the curvature of a {mechanism.loss.kind} loss")

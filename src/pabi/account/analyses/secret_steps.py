@@ -51,9 +51,9 @@ NAME = "secret steps"
 _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
+_TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 # A hub is checked within a few seconds in a proof of so many epochs, if it moves its steps by at most this,
 # or by this where there are at least `_MANY` batches.
-_TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 _MOST_EPOCHS = 1
 _LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
 _MOST_CHECKED = 40.0  # an ε beyond which the sums of the checker have few digits left

@@ -9,7 +9,7 @@ From (n, z), at first (0, start), before a step of slopes in [low, high] to (n�
 c the middle of the slopes, r half of their distance, h the largest size of one, at a cost of (p/σ)² (docs,
 "Payments in advance"). The n and z of least cost are a convex quadratic programme, whose normal equations are
 banded: an interior-point method takes time proportional to the steps. Whatever n and z are, what they cost is
-a bound, and it is computed anew, rounded up.
+a bound, and it is computed anew.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PulledSteps(NamedTuple):
 
 class Between(NamedTuple):
     """Where the difference of two runs is after every step but the last: within `z` of −`n` along the pull,
-    (steps − 1,); and Σ (p/σ)² of what that takes, rounded up."""
+    (steps − 1,); and about Σ (p/σ)² of what that takes."""
 
     n: Array
     z: Array

@@ -350,8 +350,8 @@ def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> l
     rows = (
         {
             "method": answer.name,
-            "epsilon": answer.curve and shown(answer.curve.epsilon(picked.delta)),
-            "reason": answer.reason if answer.reason or answer.curve else "refused",
+            "epsilon": answer.guarantee and shown(answer.guarantee.epsilon(picked.delta)),
+            "reason": answer.reason if answer.reason or answer.guarantee else "refused",
             "best": answer.name == guarantee.method,
         }
         for answer in answers

@@ -287,10 +287,9 @@ def train_and_keep(
         return x
 
     with reserved(options.ledger, proven, secret=secret), contextlib.ExitStack() as laid_out:
+        # Rows that lie on a disk in their order are removed, however training ends.
         if (layout := _layout(gradients)) is not None:
-            laid_out.callback(
-                layout.close
-            )  # which removes the rows that are on a disk in their order
+            laid_out.callback(layout.close)
         x = released(execute)
     files.remove()
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)

@@ -304,21 +304,13 @@ def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
         raise InvalidInput("model", f"expected nothing like a {kind} in it")
     if isinstance(value, BaseEstimator):
         _refuse_unknown(value)
-        require(
-            not (
-                large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name]))
-            ),
-            "model",
-            f"a {kind} holds {', '.join(large)} of an unexpected kind",
-        )
+        if large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name])):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(large)} of an unexpected kind")
         held = {name: one for name, one in held.items() if name not in _ASIDE}
     elif is_dataclass(value):
         own = {one.name: one for one in fields(value)}
-        require(
-            not (unknown := sorted(held.keys() - own.keys())),
-            "model",
-            f"a {kind} holds {', '.join(unknown)}, no part of it",
-        )
+        if unknown := sorted(held.keys() - own.keys()):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
         held = {name: one for name, one in held.items() if not _is_default(own[name], one)}
     return {name: _tree(one, depth + 1) for name, one in held.items()}
 

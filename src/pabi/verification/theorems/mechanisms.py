@@ -117,37 +117,40 @@ _RANGE = "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3"
 _GIBBS = "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4"
 
 
-def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Proven:
+def _one(subject: Mechanism, payload: Payload, *, by_range: bool, by_curvature: bool) -> Proven:
     mechanism, gap = subject.description, subject.gap()
     d = exact(mechanism.diameter)
     beta = exact(mechanism.kappa)  # at which it samples, a part of the description
-    bounds = [JointBound.of(_ranges([beta * gap * d]))]
-    if uses_curvature:
+    bounds = [JointBound.of(_ranges([beta * gap * d]))] if by_range else []
+    if by_curvature:
         m = subject.curvature_of_density
-        bounds.append(JointBound.gaussian(root_up(_gibbs(beta, gap, diameter=d, m=m))))
+        mus = [root_up(_gibbs(beta, gap, diameter=d, m=m))]
         if subject.facts.dissipative is not None and m < 0:
             growth = PartingRate(subject.loss, gap, m)
             furthest = arb(d) if arb(d) <= growth.limit else growth.limit
-            square = above(2 * arb(beta) * growth.spread(furthest))
-            bounds.append(JointBound.gaussian(root_up(square)))
-    return Proven(mechanism_sentences(mechanism, uses_curvature), tuple(bounds))
+            mus.append(root_up(above(2 * arb(beta) * growth.spread(furthest))))
+        bounds.append(JointBound.gaussian(min(mus)))
+    return Proven(mechanism_sentences(mechanism, by_curvature), tuple(bounds))
 
 
-def _in_turn(subject: IteratedMechanism, payload: Payload, *, uses_curvature: bool) -> Proven:
+def _in_turn(
+    subject: IteratedMechanism, payload: Payload, *, by_range: bool, by_curvature: bool
+) -> Proven:
     """The rounds as stated: each set lies in the one before and within its radius of a draw, so that the
     stated diameters are true if they are at least what the radii say."""
     mechanism = subject.description
     ranges, squares = _rounds(subject, payload["rounds"])
-    bounds = []
+    of_ranges: list[JointBound] = []
     if mechanism.split is not None and len(ranges) > 1:
         # A record is used by the rounds but the last, or by the last alone.
         before = sorted(ranges[:-1])
         pure = max(sum(before, fmpq(0)), ranges[-1])
-        bounds.append(JointBound.of(PureFactors(((double_above(fraction_of(pure)), 1),))))
+        of_ranges.append(JointBound.of(PureFactors(((double_above(fraction_of(pure)), 1),))))
         ranges = [*before[:-1], max(before[-1], ranges[-1])]
         squares = [max(sum(squares[:-1], fmpq(0)), squares[-1])]
-    bounds.append(JointBound.of(_ranges(ranges)))
-    if uses_curvature:
+    of_ranges.append(JointBound.of(_ranges(ranges)))
+    bounds = of_ranges if by_range else []
+    if by_curvature:
         bounds.append(JointBound.gaussian(root_up(sum(squares, fmpq(0)))))
     return Proven(rounds_sentences(mechanism), tuple(bounds))
 
@@ -196,18 +199,23 @@ def _ranges(epsilons: list[Any]) -> BoundedRanges:
     return BoundedRanges(tuple((double_above(fraction_of(epsilon)), 1) for epsilon in epsilons))
 
 
-def _theorem(name: str, source: str, *, uses_curvature: bool) -> dict[str, Theorem]:
+def _theorem(name: str, source: str, *, by_range: bool, by_curvature: bool) -> dict[str, Theorem]:
     def proof(check: Callable[..., Proven], *keys: str) -> ProofCheck:
-        checked = partial(check, uses_curvature=uses_curvature)
+        checked = partial(check, by_range=by_range, by_curvature=by_curvature)
         return ProofCheck(("run", "claim", *keys), checked, named(name, source))
 
     return {name: {Mechanism: proof(_one), IteratedMechanism: proof(_in_turn, "rounds")}}
 
 
 _EXPONENTIAL = {
-    **_theorem("bounded range", _RANGE, uses_curvature=False),
-    **_theorem("Gibbs measure", _GIBBS, uses_curvature=True),
-    **_theorem("bounded range and Gibbs measure", f"{_RANGE}; {_GIBBS}", uses_curvature=True),
+    **_theorem("bounded range", _RANGE, by_range=True, by_curvature=False),
+    **_theorem("Gibbs measure", _GIBBS, by_range=False, by_curvature=True),
+    **_theorem(
+        "bounded range and Gibbs measure",
+        f"{_RANGE}; {_GIBBS}",
+        by_range=True,
+        by_curvature=True,
+    ),
 }
 
 # Diffusions at a constant temperature: closed forms for the path, and for its last point.

@@ -32,7 +32,7 @@ LITTLE_LESS, LITTLE_MORE = 1 - 1e-6, 1 + 1e-6
 def accepted(guarantee):
     """The verdict on a guarantee that was written and read."""
     read = pabi.Guarantee.from_json(guarantee.to_json())
-    verdict = pabi.verify(read)
+    verdict = pabi.verify(read, again=True)
     assert verdict.ok, verdict.reason
     assert read.verified
     return verdict
@@ -54,6 +54,15 @@ def refused(payload, *words):
     for word in words:
         assert re.search(word, reason), (word, reason)
     return reason
+
+
+def with_reading(payload, epsilon, delta):
+    """A certificate that claims a product as older versions write it: with its ε, which is composed anew."""
+    (curve,) = payload["claim"].values()
+    return payload | {
+        "claim": {"product": curve},
+        "reading": {"delta": delta, "epsilon": epsilon},
+    }
 
 
 # Forgeries.

@@ -68,8 +68,8 @@ def test_forgeries_are_refused(files):
     poisson, falling = (json.loads(files[name].to_json()) for name in ("poisson", "falling"))
     all_refused(poisson, forgeries(FORGED)[None])
     refused(forged(falling, "certificate.plan.drawn.lengths = [2]"), "not alike")
-    for curve in ("certificate.claim.product", "tradeoff"):  # less of the dearest parts
-        factors = poisson["certificate"]["claim"]["product"]["factors"]
+    for curve in ("certificate.claim.tradeoff", "tradeoff"):  # less of the dearest parts
+        factors = poisson["certificate"]["claim"]["tradeoff"]["factors"]
         i = [factor["kind"] for factor in factors].index("mixture")
         for shrink in (1.0 - 3e-9, 0.9):
             refused(forged(poisson, f"{curve}.factors.{i}.mus *= {shrink}"))

@@ -491,7 +491,7 @@ def test_strange_numbers_warn_nobody():
     data = run_of(batches=FixedSize(50)).guarantee(DELTA).to_dict(certificate=True)
     for mu in (1e308, 5e-324, 1e-300, "inf"):
         changed = copy.deepcopy(data)
-        for factor in changed["certificate"]["claim"]["product"]["factors"]:
+        for factor in changed["certificate"]["claim"]["tradeoff"]["factors"]:
             factor["mu"] = mu
         assert not pabi.verify(changed).ok
 

@@ -42,9 +42,9 @@ FORGED = """
 plan.now.0 = -1.0
 del plan.rate.-1
 plan.rate.0 = 1e400
-claim.product.factors.{0}.sizes.-1 *= 0.999999
-claim.product.factors.{0}.counts.-1 += 1; claim.product.factors.{0}.shares.-1 *= 0.9
-claim.product.factors.{0}.opposite = {1}
+claim.tradeoff.factors.{0}.sizes.-1 *= 0.999999
+claim.tradeoff.factors.{0}.counts.-1 += 1; claim.tradeoff.factors.{0}.shares.-1 *= 0.9
+claim.tradeoff.factors.{0}.opposite = {1}
 run.batches.size = 10
 run.adjacency = "{2}"; adjacency = "{2}"
 run.batches = {{"kind": "shuffle_once", "size": 20}}
@@ -58,21 +58,21 @@ theorem = "secret steps"; plan = {{}}
 @pytest.mark.parametrize("name", ["zero out", "replace one"])
 def test_what_is_not_proven_is_refused(name):
     payload = payload_of(name)
-    curve = payload["claim"]["product"]
+    curve = payload["claim"]["tradeoff"]
     if "factors" not in curve:
         payload = payload | {
-            "claim": {"product": {"kind": "product", "factors": [{**curve, "count": 1}]}}
+            "claim": {"tradeoff": {"kind": "product", "factors": [{**curve, "count": 1}]}}
         }
-    factors = payload["claim"]["product"]["factors"]
+    factors = payload["claim"]["tradeoff"]["factors"]
     i = [factor["kind"] for factor in factors].index("random_allocation")
     other = {"zero_out": "replace_one", "replace_one": "zero_out"}[payload["adjacency"]]
     edits = FORGED.format(i, json.dumps(not factors[i]["opposite"]), other).splitlines()
     for part in ("now", "rate", "common"):
         largest = int(np.argmax(encoding.read_floats(part, payload["plan"][part])))
         edits.append(f"plan.{part}.{largest} *= 0.999999")
-    edits += [f"claim.product.factors.{i}.common *= 0.9"] * (name == "zero out")
+    edits += [f"claim.tradeoff.factors.{i}.common *= 0.9"] * (name == "zero out")
     all_refused(payload, [(edit, "") for edit in edits])
 
 
 def test_the_failure_cannot_be_left_out():
-    refused(forged(payload_of("sizes matter"), "del claim.product.failure"))
+    refused(forged(payload_of("sizes matter"), "del claim.tradeoff.failure"))

@@ -756,7 +756,7 @@ def test_random_batches_claim_all_factors(name):
     run, payload = SAMPLED[name], sampled_payload(name)
     needed = factors_needed(payload)
     assert needed is not None
-    claim = payload["claim"]["product"]["factors"]
+    claim = payload["claim"]["tradeoff"]["factors"]
     gaussian = math.fsum(f["mu"] ** 2 * f["count"] for f in claim if f["kind"] == "gaussian")
     assert float(needed[0]) <= math.sqrt(gaussian) * (1 + CLOSE)
     apart = {"poisson_replaced": 2.0}  # how far apart the sums are, in a factor's own parameter
@@ -774,7 +774,7 @@ def test_random_batches_claim_all_factors(name):
     fixed = {"subsampled", "fixed_size_subsampled"}
     kinds = {poisson[run.adjacency]} if run.batches.kind == "poisson" else fixed
     assert {f["kind"] for f in claim} - {"gaussian"} <= kinds
-    failing = payload["claim"]["product"].get("failure", 0.0)
+    failing = payload["claim"]["tradeoff"].get("failure", 0.0)
     assert (failing > 0.0) == (run.batches.kind == "poisson" and run.batches.cap is None)
 
 
@@ -794,10 +794,9 @@ zero out, cap | plan.share *= 0.999 | mu:
     | del run.batches.cap | failure:
     | run.batches.size = 21 | .
     | run.n = 399 | factors:
-    | reading.epsilon *= 0.99 | reading:
 zero out | plan.cap += -3 | failure:
     | plan.cap = 400 | leave a distance
-    | del claim.product.failure | failure:
+    | del claim.tradeoff.failure | failure:
 fixed size | plan.cap = 21 | cap:
     | run.loss.offset = 1.01e-4 | leave a distance
     | run.loss.rate = 1.99 | leave a distance
@@ -824,11 +823,11 @@ def test_forgeries_of_random_batches_are_refused(name):
 @pytest.mark.one_in(2)
 def test_every_factor_of_random_batches_matters(name):
     payload = sampled_payload(name)
-    for i, factor in list(enumerate(payload["claim"]["product"]["factors"]))[::4]:
+    for i, factor in list(enumerate(payload["claim"]["tradeoff"]["factors"]))[::4]:
         sizes = sorted({"mu", "norm", "other", "apart"} & factor.keys())
         if factor[sizes[0]]:
             for change in (*(f"{size} *= 0.999999" for size in sizes), "count += -1"):
-                refused(forged(payload, f"claim.product.factors.{i}.{change}"), "factors: |mu: ")
+                refused(forged(payload, f"claim.tradeoff.factors.{i}.{change}"), "factors: |mu: ")
     for k, a in enumerate(payload["plan"]["payments"]):
         if a and k % 5 == 0:
             for share in (1e-6, 0.1):  # the last payments are small beside what rounding leaves

@@ -21,7 +21,7 @@ from pabi.tradeoff import (
     TradeOff,
 )
 from pabi.verification.products import Refined, Sampled, epsilons
-from support.certificates import all_refused, forged, refused
+from support.certificates import all_refused, refused, with_reading
 
 DELTA = 1e-5
 
@@ -142,12 +142,12 @@ def test_what_a_step_reveals_is_what_is_asked_for():
     """C/(b·ς) is 1/multiplier for one record, p the share of a batch; a record that is zeroed and the one
     that makes room move the one sum by two of these."""
     guarantee = promised("replaced")
-    (factor,) = guarantee.certificate.payload["claim"]["product"]["factors"]
+    (factor,) = guarantee.certificate.payload["claim"]["tradeoff"]["factors"]
     assert (factor["kind"], factor["count"]) == ("poisson_replaced", 100)
     assert factor["mu"] == pytest.approx(1.0 / 1.5, rel=1e-10)
     assert factor["probability"] == 0.02
     guarantee = promised("zeroed")
-    (factor,) = guarantee.certificate.payload["claim"]["product"]["factors"]
+    (factor,) = guarantee.certificate.payload["claim"]["tradeoff"]["factors"]
     assert (factor["kind"], factor["count"]) == ("fixed_size_subsampled", 100)
     found = [factor[name] * 1.5 for name in ("norm", "other", "apart")]
     assert found == pytest.approx([2.0, 1.0, 1.0], rel=1e-10)
@@ -158,7 +158,7 @@ def test_what_a_step_reveals_is_what_is_asked_for():
 def test_shifts_claim_sizes_at_the_distance_that_they_are():
     guarantee = promised("zeroed, convex")
     assert guarantee.method == "one-sided shift"
-    factors = guarantee.certificate.payload["claim"]["product"]["factors"]
+    factors = guarantee.certificate.payload["claim"]["tradeoff"]["factors"]
     drawn = [f for f in factors if f["kind"] == "fixed_size_subsampled"]
     assert drawn
     for factor in drawn:
@@ -166,7 +166,7 @@ def test_shifts_claim_sizes_at_the_distance_that_they_are():
         assert factor["other"] <= factor["apart"] <= 3.0 * factor["other"] * (1.0 + 1e-12)
 
 
-FIRST = "claim.product.factors.0"
+FIRST = "claim.tradeoff.factors.0"
 LESS = [f"{FIRST}.probability *= 0.999999999", f"{FIRST}.count += -1"]
 
 
@@ -175,7 +175,7 @@ def test_less_is_refused(name):
     guarantee = promised(name)
     assert pabi.verify(guarantee, seconds=60.0).ok
     payload = guarantee.certificate.payload
-    factor = payload["claim"]["product"]["factors"][0]
+    factor = payload["claim"]["tradeoff"]["factors"][0]
     sizes = {"mu", "norm", "other", "apart"} & factor.keys()
     edits = [*LESS, *(f"{FIRST}.{size} *= 0.999999999" for size in sizes)]
     if name == "replaced":
@@ -190,9 +190,9 @@ def test_less_is_refused(name):
 @pytest.mark.parametrize("name", ["zeroed", "zeroed, convex"])
 def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
     payload = promised(name).certificate.payload
-    least, _ = TradeOff.from_dict(payload["claim"]["product"]).epsilon_bounds(DELTA, 1e-4)
-    refused(forged(payload, f"reading.epsilon = {least * 0.999}"))
-    assert pabi.verify(forged(payload, f"reading.epsilon = {least * 1.002}")).ok
+    least, _ = TradeOff.from_dict(payload["claim"]["tradeoff"]).epsilon_bounds(DELTA, 1e-4)
+    refused(with_reading(payload, least * 0.999, DELTA), "reading: ")
+    assert pabi.verify(with_reading(payload, least * 1.002, DELTA)).ok
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,10 @@ def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
 def test_what_older_versions_claimed_is_enough(name, size, share):
     """C_p(G(2C/bς)) reveals more; a little less of it does not do."""
     payload = promised(name).certificate.payload
-    factor = payload["claim"]["product"]["factors"][0]
+    factor = payload["claim"]["tradeoff"]["factors"][0]
     older = {"kind": "subsampled", "probability": factor["probability"], "count": factor["count"]}
-    payload["reading"]["epsilon"] = 60.0
     for enough, scale in ((True, share), (False, share * (1.0 - 1e-9))):
-        payload["claim"]["product"]["factors"] = [{**older, "mu": scale * factor[size]}]
+        payload["claim"]["tradeoff"]["factors"] = [{**older, "mu": scale * factor[size]}]
         assert pabi.verify(payload).ok is enough
 
 

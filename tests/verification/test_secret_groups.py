@@ -11,7 +11,7 @@ import pytest
 import pabi
 from pabi import Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
-from support.certificates import all_refused, forged, refused
+from support.certificates import all_refused, forged, refused, with_reading
 from support.granted import granted
 
 DELTA = 1e-5
@@ -53,12 +53,12 @@ def test_what_is_proposed_is_granted(name):
 
 
 FORGED = """
-claim.product{0}.sizes.-1.1 *= 0.999999999
-claim.product{0}.shares.0 *= 0.999999999
-claim.product{0}.sizes.0 = [1e-3]
-claim.product{0}.sizes.0 += [1.0]
-claim.product{0}.opposite = true
-claim.product{0}.displaces = false
+claim.tradeoff{0}.sizes.-1.1 *= 0.999999999
+claim.tradeoff{0}.shares.0 *= 0.999999999
+claim.tradeoff{0}.sizes.0 = [1e-3]
+claim.tradeoff{0}.sizes.0 += [1.0]
+claim.tradeoff{0}.opposite = true
+claim.tradeoff{0}.displaces = false
 plan.offsets += 1
 plan.offsets = 0
 plan.offsets = 65
@@ -84,7 +84,7 @@ theorem = "secret order"
 
 def allocation_in(payload):
     """Where the claimed allocation stands in the product, and itself."""
-    curve = payload["claim"]["product"]
+    curve = payload["claim"]["tradeoff"]
     for i, factor in enumerate(curve.get("factors", ())):
         if factor["kind"] == "random_allocation":
             return f".factors.{i}", factor
@@ -98,13 +98,14 @@ def test_forgeries_are_refused(name, part):
     place, curve = allocation_in(payload)
     fewer, best = [x[:-1] for x in curve["sizes"]], [min(x) for x in curve["sizes"]]
     edits = FORGED.format(place).splitlines()
-    edits += [f"claim.product{place}.sizes = {json.dumps(sizes)}" for sizes in (fewer, best)]
+    edits += [f"claim.tradeoff{place}.sizes = {json.dumps(sizes)}" for sizes in (fewer, best)]
     all_refused(payload, [(edit, "") for edit in edits[part::4]])
 
 
 def test_a_smaller_reading_and_a_stated_sensitivity_are_refused():
     payload = payload_of("once")
-    refused(forged(payload, "reading.epsilon *= 0.98"))  # after several levels were tried
+    epsilon = guarantee_of("once").epsilon(DELTA)
+    refused(with_reading(payload, 0.98 * epsilon, DELTA))  # after several levels were tried
     sensitivity = 'run.loss.parameters = {"smoothness": 1.0}; run.gradient_sensitivity = 1.0'
     refused(forged(payload, sensitivity))
 
@@ -113,5 +114,4 @@ def test_more_than_is_needed_may_be_claimed():
     payload = payload_of("once")
     _, curve = allocation_in(payload)
     curve["sizes"] = [[1.0001 * a for a in sizes] for sizes in curve["sizes"]]
-    payload["reading"]["epsilon"] *= 1.01
     assert pabi.verify(payload).ok

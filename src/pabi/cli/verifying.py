@@ -82,6 +82,13 @@ def verify(
             help="A public key, or its file: did its owner sign this very file (pabi sign)?",
         ),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Compose the stated epsilon of random batches once more, by other code than read it.",
+        ),
+    ] = False,
     seconds: Seconds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -105,7 +112,7 @@ def verify(
     text = text_of(file, raw, "a certificate or guarantee (JSON)")
     signed = None if signer is None else by_signer(file, raw, signer)
     with within_seconds(seconds) as limits:
-        verdict, data, stated_at = verdict_on_text(file, text, **limits)
+        verdict, data, stated_at = verdict_on_text(file, text, again=again, **limits)
         if not verdict.ok:
             if as_json:
                 emit_json({"ok": False, "reason": one_line(verdict.reason)})

@@ -80,9 +80,8 @@ class Verdict:
     names : tuple of Names
         Every (method, source) that a guarantee with this certificate may state.
     reading : (float, float) or None
-        An (ε, δ) that is proven: the stated one of a guarantee or a certificate. What the checker itself
-        composes it proves again; a smaller ε than it can prove is refused. Of other products the accountant
-        composes the factors, and an ε below that of a single factor is refused.
+        An (ε, δ) that is proven: the stated one of a guarantee, read from the trade-off function that is
+        proven and, of a product, no less than a single factor reveals; or of an older certificate.
     unit : str or None
         "record" or "user", or groups of them, such as "groups of 5 records"; None for a refused certificate.
     """
@@ -113,6 +112,7 @@ def verify(
     unpacked: int = _UNPACKED,
     positions: int = _POSITIONS,
     seconds: float = _SECONDS,
+    again: bool = False,
 ) -> Verdict:
     """Checks a certificate, or a guarantee with its certificate.
 
@@ -133,6 +133,10 @@ def verify(
         The most steps, or positions of a record, that are gone through one by one.
     seconds : float
         The most processor time, in seconds. The checker refuses at its first look at the clock after that.
+    again : bool
+        Whether the ε that a guarantee states of sampled or secret batches is composed once more, by code
+        that has nothing in common with what read it. That takes seconds, and refuses what it cannot prove,
+        which may be true: of a large ε its sums have few digits.
 
     Returns
     -------
@@ -157,21 +161,21 @@ def verify(
         if isinstance(certificate, Guarantee):
             _ = certificate.certificate  # to prove takes its own time
         with within(limits):
-            return _of_anything(certificate, limits)
+            return _of_anything(certificate, limits, again)
     except NoCertificate as no:
         raise InvalidInput(no.field, no.expected) from None
     except Exception as bad:  # whatever a stranger wrote
         return _refusal(reason(bad))
 
 
-def _of_anything(certificate: Any, limits: Limits) -> Verdict:
+def _of_anything(certificate: Any, limits: Limits, again: bool) -> Verdict:
     if isinstance(certificate, Guarantee):
-        return _of_guarantee(certificate)
+        return _of_guarantee(certificate, again)
     if type(certificate) is Certificate:
         return verdict_on(certificate)
     data = received(certificate, limits)
     if data["format"] == FORMAT:
-        return _of_guarantee(Guarantee.from_dict(data), data)
+        return _of_guarantee(Guarantee.from_dict(data), again, data)
     return verdict_on(Certificate(data))
 
 
@@ -187,7 +191,9 @@ def verdict_on(certificate: Certificate, payload: dict[str, Any] | None = None) 
     return verdict
 
 
-def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) -> Verdict:
+def _of_guarantee(
+    guarantee: Guarantee, again: bool, stated: dict[str, Any] | None = None
+) -> Verdict:
     """The verdict on a guarantee: its certificate, and all that it or the file `stated` says."""
     proof = guarantee.certificate
     if proof is None:
@@ -197,20 +203,19 @@ def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) ->
         return verdict
     stated = guarantee.to_dict() if stated is None else stated
     gap = not_implied(verdict, stated)
-    return _read(verdict, stated) if gap is None else _refusal(gap)
+    return _read(verdict, stated, again) if gap is None else _refusal(gap)
 
 
-def _read(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
-    """The verdict with the ε at δ that an implied guarantee states; refused where the checker's own
+def _read(verdict: Verdict, guarantee: dict[str, Any], again: bool) -> Verdict:
+    """The verdict with the ε at δ that an implied guarantee states; `again`: refused where the checker's own
     composition proves no ε so small."""
     epsilon, delta = guarantee.get("epsilon", "inf"), guarantee.get("delta", 0.0)
     if epsilon == "inf" or not 0.0 < delta < 1.0:
         return verdict
     epsilon = float(epsilon)
     # Of Gaussians the trade-off function has been read in closed form.
-    if all(bound.composed for bound in verdict.bounds) and not all(
-        bound.only(Gaussians) for bound in verdict.bounds
-    ):
+    of_gaussians = all(bound.only(Gaussians) for bound in verdict.bounds)
+    if again and not of_gaussians and all(bound.composed for bound in verdict.bounds):
         own = min(bound.epsilon(delta, epsilon) for bound in verdict.bounds)
         if not own <= epsilon:
             proven = f"ε = {shown(own)}" if math.isfinite(own) else "no ε"

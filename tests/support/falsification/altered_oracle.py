@@ -353,7 +353,7 @@ def _too_little(data, proof, honest):
         known = [*known, stated]
     known = [*known, *(c for c in map(_unsampled, known) if c is not None)]
     theorems = {proof["theorem"], *(part["theorem"] for part in proof.get("parts", ()))}
-    sampled = any("product" in p.get("claim", ()) for p in (proof, *proof.get("parts", ())))
+    sampled = any("plan" in p for p in (proof, *proof.get("parts", ())))
     slack = IMPROVABLE if sampled or theorems & set(BENT) else EXACT
     if isinstance(claimed, Gaussian) and all(isinstance(c, Gaussian) for c in known):
         least = min(c.mu for c in known)

@@ -70,7 +70,7 @@ def of_every_step(name: str, view: SampledRun) -> SampledProof:
     sizes, counts = every_step(view.run, view.factor)
     pulls = sizes.times(float(view.demand.records))
     curve = product(0.0, [(pulls, counts)], view.probability, view.factor, 0.0)
-    return SampledProof(name, view.description, curve, view.delta)
+    return SampledProof(name, view.description, curve)
 
 
 def _root(total: float) -> float:

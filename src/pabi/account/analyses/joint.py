@@ -61,7 +61,7 @@ def apply(
     }
     curve = but_for(_curve(alpha, beta, opposite), view.fractions)
     cap = view.fractions.random_cap
-    return computed(SampledProof(NAME, run, curve, at, lambda: plan, cap=cap))
+    return computed(SampledProof(NAME, run, curve, lambda: plan, cap=cap))
 
 
 def _curve(alpha: Array, beta: Array, opposite: bool) -> TradeOff:

@@ -322,12 +322,11 @@ class ChainProof(Proposal):
     one: Proposal
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the chains, the certificate of one, and what is claimed of all."""
+        """The body of the certificate: the chains, and the certificate of one; if there is one, what that
+        claims."""
         one = Certificate.of(self.one, self.subject.adjacency).payload
-        out = {"run": to_dict(self.subject), "one": one}
-        if "reading" in one:
-            out |= {name: one[name] for name in ("claim", "reading")}
-        return out
+        claims = ("claim",) if self.subject.chains == 1 else ()
+        return {"run": to_dict(self.subject), "one": one} | {x: one[x] for x in claims if x in one}
 
 
 def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Proposal:

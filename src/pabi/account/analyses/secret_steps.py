@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from pabi.account.analyses.composition import paid_once
 from pabi.account.analyses.shifted_interpolation import (
-    DEFAULT_DELTA,
     require_hidden_path,
     run_of,
 )
@@ -56,7 +55,6 @@ _TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their 
 # or by this where there are at least `_MANY` batches.
 _MOST_EPOCHS = 1
 _LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
-_MOST_CHECKED = 40.0  # an ε beyond which the sums of the checker have few digits left
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -78,14 +76,7 @@ def apply(
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:
         (curve,) = factors
-    return _checked(SampledProof(NAME, run, curve, delta or DEFAULT_DELTA))
-
-
-def _checked(proof: SampledProof) -> SampledProof:
-    """The proof, if its ε is not so large that the checker would hardly prove it."""
-    if proof.curve.delta(_MOST_CHECKED) > proof.delta > getattr(proof.curve, "failure", 0.0):
-        raise NotApplicable(f"its ε is above {_MOST_CHECKED:g}, where hardly any is proven")
-    return proof
+    return SampledProof(NAME, run, curve)
 
 
 def _secret(run: NoisySGD) -> SecretOrder:
@@ -237,8 +228,8 @@ def groups(
     drawn = [(_curve(run, labels), times) for labels, times in epochs.drawn()]
     curve: TradeOff = drawn[0][0] if drawn == [(drawn[0][0], 1)] else Product(drawn)
     plan = {"offsets": epochs.ranges, "groups": [_partition(length) for length in epochs.lengths]}
-    proof = SampledProof(GROUPS, run, curve, delta or DEFAULT_DELTA, lambda: plan)
-    return _checked(computed(proof))
+    proof = SampledProof(GROUPS, run, curve, lambda: plan)
+    return computed(proof)
 
 
 Label = tuple[Fraction, tuple[float, ...]]  # its share, and its size in every range of the part

@@ -184,7 +184,7 @@ def of_tuned(name: str, view: SampledRun, plan_at: Callable[[float], TunedPlan])
         return math.inf if view.demand.forgets else CLEARLY * _composed(view, power)
 
     best = tuned(plan_at, view.delta, most)
-    return computed(SampledProof(name, view.description, best.curve, view.delta, best.to_dict))
+    return computed(SampledProof(name, view.description, best.curve, best.to_dict))
 
 
 def _composed(view: SampledRun, power: float) -> float:

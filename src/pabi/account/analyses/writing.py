@@ -26,7 +26,6 @@ from pabi.describe.unlearning import Unlearning
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, Product, TradeOff
-from pabi.tradeoff.base import encode
 from pabi.tradeoff.guarantee import reading
 from pabi.tradeoff.product import rounded
 from pabi.verification.granting import Proposal
@@ -49,8 +48,6 @@ class Case(NamedTuple):
 COLUMNS = ("c", "s", "sigma")
 
 _EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
-# How much more than its own value of ε a certificate of random batches claims: a share, and for the tiniest.
-_READING, _TINIEST = 1.004, 1e-12
 
 
 def where_nothing(mu: float) -> dict[str, Any]:
@@ -209,22 +206,19 @@ def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class SampledProof(Proposal):
-    """The proof of a run with random batches: the factors claimed, what they amount to at `delta`, and the
-    `plan` of payments that needs them. `cap`: of batches of random size, where slopes cover no more."""
+    """The proof of a run with random batches: the factors claimed, and the `plan` of payments that needs
+    them. `cap`: of batches of random size, where slopes cover no more."""
 
-    delta: float
     plan: Callable[[], dict[str, Any]] = dict
     cap: int | None = None
 
     def written(self) -> dict[str, Any]:
-        """The body of the certificate: the run, the factors claimed, their ε at `delta`, and the plan."""
-        # Rounded up by more than another grid errs.
-        epsilon = self.epsilon(self.delta) * _READING + _TINIEST
+        """The body of the certificate: the run, the factors claimed, fewer kinds of them than are proven, and
+        the plan."""
         return {
             "run": to_dict(self.subject),
             "position": None,
-            "claim": {"product": self.curve.to_dict()},
-            "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
+            "claim": {"tradeoff": self.curve.to_dict()},
             "plan": self.plan(),
             **({} if self.cap is None else {"cap": self.cap}),
         }

@@ -240,8 +240,8 @@ def problem_with(forgery, file, honest):
             warnings.simplefilter("ignore")
             data = json.loads(file if isinstance(file, str) else json.dumps(file))
             wrong = wrong_with(data, json.loads(honest), verdict)
-        if "denormal" in forgery.edit:
-            refused.clear()  # so small numbers search does not calculate with
+        if "denormal" in forgery.edit or "huge" in forgery.edit:
+            refused.clear()  # search does not calculate with such numbers
     except (MemoryError, pabi.InvalidInput) as error:
         # Of as many steps or records the accountant itself makes nothing.
         return None if "huge" in forgery.edit else f"accepted, although it is none: {error!r}"

@@ -375,7 +375,7 @@ class Growth(NamedTuple):
     @property
     def turn(self) -> float:
         """The distance at which the two bounds −mz and λ/z − κz cross."""
-        return math.sqrt(self.offset / (self.expansion + self.rate))
+        return math.sqrt(self.offset) / math.sqrt(self.expansion + self.rate)
 
     def spread(self, d: float) -> float:
         """∫_0^d (Δ + g), which the cost of a distance d is a multiple of."""

@@ -429,7 +429,7 @@ def test_records_that_are_withdrawn_and_used_are_caught(monkeypatch, tmp_path):
     def whole(self, table, held, blank):
         return self._gradients(self._records(table.X), table.targets, held.run.loss)
 
-    monkeypatch.setattr(forgetting, "_with_blanks", lambda X, blank, wiped: X)
+    monkeypatch.setattr(forgetting, "with_blanks", lambda X, blank, wiped: X)
     monkeypatch.setattr(forgetting.ForgettingModel, "_without", whole)
     assert audited_forgetting(tmp_path, 150).refuted
 

@@ -256,13 +256,6 @@ def _schedule(name: str, value: Any) -> float | Array:
     return validate.schedule(name, value, positive=False)
 
 
-def sentences_of(iteration: NoisyIteration, hidden: bool = True) -> tuple[str, ...]:
-    """What a guarantee of a bare iteration rests on; `hidden`: whether it needs the path to stay hidden."""
-    return iteration_sentences(
-        iteration.adjacency, iteration.diameter, iteration.start, hidden, unit=iteration.unit
-    )
-
-
 def iteration_sentences(
     adjacency: Adjacency,
     diameter: float | None,

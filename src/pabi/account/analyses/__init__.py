@@ -51,12 +51,12 @@ RUNS = (
     Analysis(secret_steps.NAME, secret_steps.apply),
     Analysis(secret_steps.GROUPS, secret_steps.groups),
     Analysis("shifted interpolation", shifted_interpolation.apply),
-    Analysis(advance.NAME, advance.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("secret place", secret_order.secret_place),
     Analysis(joint.NAME, joint.apply),
     Analysis("latest uses", secret_order.latest_uses),
     Analysis("epoch by epoch", secret_order.epoch_by_epoch),
+    Analysis(advance.NAME, advance.apply),  # after those that assume no label
     Analysis("nonlinear shifts", nonlinear_shifts.apply),
     Analysis("one-sided shift", random_batches.apply),
     Analysis("two-sided shift", random_batches.two_sided_shift),

@@ -1,7 +1,8 @@
 """Shuffles without a spare place: exact worlds of a few records, all of whose outputs are released.
 
 Two batches; gradients of the second step follow the first output, on both data sets alike. All arrangements
-are listed, and δ of the two outputs is a sum over a fine grid.
+are listed, and δ of the two outputs is a sum over a fine grid. Two epochs, each of an order of its own, have
+the likelihood ratios of two such pairs of outputs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ FIRST, SECOND = (
     700,
 )  # points of the grid on either side of the threshold, and of the second output
 REACH = 8.0
+RATIOS, FARTHEST = 2000, 12.0  # of likelihoods that are told apart, and the largest logarithm
 ERROR = 1e-3  # relative: more than the grid errs, by the square of a cell's width
 
 
@@ -42,13 +44,34 @@ class World:
 
     def delta(self, kappa):
         """(δ of the first order, of the second)."""
+        laws = [
+            [np.maximum(p - kappa * q, 0.0).sum(), np.maximum(q - kappa * p, 0.0).sum()]
+            for p, q in self.laws()
+        ]
+        return np.sum(laws, axis=0)
+
+    def delta_of_two_epochs(self, kappa):
+        """The same of two epochs; outputs of nearly the same ratio are taken for one, which tells no more."""
+        p, q = (
+            np.concatenate([x.ravel() for x in side]) for side in zip(*self.laws(), strict=True)
+        )
+        ratios = np.clip(np.log((p + 1e-300) / (q + 1e-300)), -FARTHEST, FARTHEST)
+        place = np.rint((ratios + FARTHEST) * (RATIOS / (2.0 * FARTHEST))).astype(int)
+        p, q = (np.bincount(place, weights=x) for x in (p, q))
+        kept = p + q > 0.0
+        p, q = (np.outer(x[kept], x[kept]) for x in (p, q))
+        return np.array(
+            [np.maximum(p - kappa * q, 0.0).sum(), np.maximum(q - kappa * p, 0.0).sum()]
+        )
+
+    def laws(self):
+        """The masses of outputs on both data sets, for a first output below and above the threshold."""
         n = sum(self.sizes)
         batches = np.zeros((math.comb(n, self.sizes[0]), n), dtype=bool)
         for row, chosen in zip(
             batches, itertools.combinations(range(n), self.sizes[0]), strict=True
         ):
             row[list(chosen)] = True
-        total = np.zeros(2)
         for above in (0, 1):
             laws = []
             for changed in (False, True):
@@ -68,10 +91,7 @@ class World:
                 for one, two in laws
             )
             weight = dx * dy / (2.0 * math.pi * len(batches))
-            total += weight * np.array(
-                [np.maximum(p - kappa * q, 0.0).sum(), np.maximum(q - kappa * p, 0.0).sum()]
-            )
-        return total
+            yield weight * p, weight * q
 
 
 def bold(sizes, noise, threshold, opposite):
@@ -97,11 +117,11 @@ def random_world(rng, opposite):
     return World(first, second, others(first, second, opposite), threshold, sizes, noise)
 
 
-def ratio(world, opposite, epsilon):
+def ratio(world, opposite, epsilon, epochs=1):
     """δ in the worse order, over the claim for a label and the hub; 0 where δ is too small to tell."""
     share, size = world.sizes[0] / sum(world.sizes), 1.0 / world.noise
-    curve = RandomAllocation([share], [size], [1], opposite, True, hub=size)
-    truth = world.delta(math.exp(epsilon)).max()
+    curve = RandomAllocation([share], [size], [1], opposite, True, hub=size).self_compose(epochs)
+    truth = (world.delta if epochs == 1 else world.delta_of_two_epochs)(math.exp(epsilon)).max()
     return truth / curve.delta(epsilon) if truth > 1e-7 else 0.0
 
 
@@ -120,6 +140,22 @@ def test_no_world_tells_more_than_is_claimed(opposite, count):
 def test_nine_tenths_of_the_claim_are_refuted(opposite, epsilon, threshold):
     found = ratio(bold((1, 1), 1.5, threshold, opposite), opposite, epsilon)
     assert 0.9 * (1.0 + ERROR) < found <= 1.0 + ERROR
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("opposite", [False, True])
+def test_no_two_epochs_tell_more_than_is_claimed(opposite, count):
+    rng = np.random.default_rng([count, opposite, 2])
+    for _ in range(count):
+        world, epsilon = random_world(rng, opposite), float(rng.choice(EPSILONS))
+        assert ratio(world, opposite, epsilon, 2) <= 1.0 + ERROR, (world, epsilon)
+
+
+@pytest.mark.parametrize(("opposite", "epsilon", "threshold"), TELLING)
+def test_four_fifths_of_the_claim_for_two_epochs_are_refuted(opposite, epsilon, threshold):
+    """One choice of gradients is not the boldest at all likelihood ratios of the epoch before."""
+    found = ratio(bold((1, 1), 1.5, threshold, opposite), opposite, epsilon, 2)
+    assert 0.8 * (1.0 + ERROR) < found <= 1.0 + ERROR
 
 
 @pytest.mark.parametrize("noise", [0.7, 2.0])

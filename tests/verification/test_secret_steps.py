@@ -279,9 +279,8 @@ def test_a_hub_is_used_once():
     refused(payload)
 
 
-def test_a_place_in_sight_is_still_accepted(monkeypatch):
+def test_a_place_in_sight_is_still_accepted():
     """As older files have it: half a shuffle beside a Gaussian for a full one."""
-    monkeypatch.setattr(secret_steps, "_MOST_EPOCHS", 100)
     epochs = run(**RUNS["a shuffle and a half"])
     guarantee = granted(secret_steps.apply, epochs, DELTA)
     seen, half = Gaussian(0.25), RandomAllocation([0.5], [0.25], [5], False, True)

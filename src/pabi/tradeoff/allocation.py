@@ -27,6 +27,11 @@ from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUNDED = 4e-16  # relative: more than a division errs
+_ROOT8, _MOST_ADDED = (
+    math.sqrt(8.0),
+    0.9,
+)  # of what labels add, beyond which the place is nearly seen
+_SURELY = 0.9  # of μ²: by so much the truth may be below what it is for very many labels
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
 _TRANSFORMS = {_FINE: 20, _ROUGH: 8}  # with a hub, where all grids are rough
 _NEAR, _BELOW = (
@@ -190,6 +195,23 @@ class RandomAllocation(TradeOff):
             return self._seen._delta(epsilon)
         value = self._deltas(abs(epsilon), lambda: self._worst(abs(epsilon)))
         return float(both_signs(np.array([epsilon]), np.array([value]))[0])
+
+    def _underestimate(self, delta: float) -> float:
+        return Gaussian(math.sqrt(self._square))._epsilon(delta) if 0.0 < delta < 1.0 else 0.0
+
+    @cached_property
+    def _square(self) -> float:
+        # Of many small labels the likelihood ratio varies by Σ (w_j·a_j)², and a hub by a times what they
+        # add, Σ w_j·E|L_a − 1|.
+        apart, n = (2.0 if self.opposite else 1.0), len(self._drawn_sizes)
+        total = 0.0
+        for sizes in self._drawn_sizes:
+            labels = list(zip(self.shares, sizes, self.counts, strict=True))
+            added = math.fsum(
+                w * min(_MOST_ADDED, 2.0 * math.erf(a / _ROOT8)) for w, a, _ in labels
+            )
+            total += math.fsum(w * w * a * a / k for w, a, k in labels) + (self.hub * added) ** 2
+        return _SURELY * apart * apart * total / n
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         return 0.0, self._epsilons(delta, lambda: self._least(delta))

@@ -325,6 +325,11 @@ class TradeOff(Readings):
         reading. 0 where nothing is known."""
         return 0.0
 
+    @property
+    def _square(self) -> float | None:
+        """μ² of a Gaussian that very likely reveals no more, at hardly any cost; None where none is known."""
+        return None
+
     def epsilon_bounds(self, delta: float, rtol: float = RTOL) -> tuple[float, float]:
         """Bounds on the least ε ≥ 0 at `delta` from both sides.
 

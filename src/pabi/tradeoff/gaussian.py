@@ -64,6 +64,10 @@ class Gaussian(TradeOff):
         return gdp_to_rdp(self.mu, order)
 
     @property
+    def _square(self) -> float:
+        return self.mu * self.mu
+
+    @property
     def zcdp(self) -> float:
         """The ρ = μ²/2, rounded up.
 

@@ -19,7 +19,7 @@ from pabi.tradeoff.labels import (
     Query,
     place_of,
     rest_of,
-    spread_of,
+    spreads_of,
     upper_bounds,
 )
 from pabi.tradeoff.pairs import SQRT_2PI, normal_mass
@@ -128,7 +128,7 @@ class Hub:
     def _nodes(self, count: int) -> Array:
         """ζ that are the closer the more there is of the integrand, by Chernoff's bound."""
         z = np.linspace(_FIRST, _LAST + self.size, _SCANNED)
-        log = np.array([_chernoff(query) for query in self._queries(z)])
+        log = _chernoff(self._queries(z))
         most = math.log(self._above + rest_of(self.labels) + PLACE)
         log = np.minimum(log, most) + self.size * z - 0.5 * z * z
         least = log.max() - _SPARSE
@@ -142,18 +142,21 @@ class Hub:
         return np.asarray(np.interp(np.linspace(0.0, total[-1], count), total, z))
 
 
-def _chernoff(query: Query) -> float:
-    """About the logarithm of a bound."""
+def _chernoff(queries: Sequence[Query]) -> Array:
+    """About the logarithms of the bounds of queries that differ in their ratios and places alone."""
+    query = queries[0]
+    ratio, at, room = np.array([(one.ratio, one.at, one.room) for one in queries]).T
     with np.errstate(all="ignore"):
-        spread = max(spread_of(query, RARE), TINY)
-        power = np.geomspace(*_POWERS) / spread
-        log = -power * query.at - 1.0 - np.log(power)
+        spread = np.maximum(spreads_of(query, ratio, RARE), TINY)
+        power = np.geomspace(*_POWERS) / spread[:, None]  # (queries, λ)
+        log = -power * at[:, None] - 1.0 - np.log(power)
         z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
         p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         for one in query.labels:
             above = np.maximum(query.gain.above.at(z, one.size, query.epsilon), 0.0)
-            below = query.ratio * np.minimum(query.gain.below.at(z, one.size, query.epsilon), 0.0)
-            above = np.minimum(one.weight * above, query.room + SPREADS * spread)
-            moment = np.expm1(np.outer(power, above)) @ p
-            log += one.count * np.log(moment + np.exp(np.outer(power, one.weight * below)) @ p)
-        return float(log.min(where=np.isfinite(log), initial=_GREATEST_LOG))
+            below = np.minimum(query.gain.below.at(z, one.size, query.epsilon), 0.0)
+            above = np.minimum(one.weight * above, (room + SPREADS * spread)[:, None])
+            below = one.weight * ratio[:, None] * below
+            moment = np.expm1(power[:, :, None] * above[:, None]) @ p
+            log += one.count * np.log(moment + np.exp(power[:, :, None] * below[:, None]) @ p)
+        return np.asarray(log.min(axis=1, where=np.isfinite(log), initial=_GREATEST_LOG))

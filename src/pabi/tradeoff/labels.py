@@ -221,6 +221,11 @@ def _terms(query: Query, step: float, window: _Window) -> tuple[tuple[Term, ...]
 
 def spread_of(query: Query, rare: float) -> float:
     """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
+    return float(spreads_of(query, np.array([query.ratio]), rare)[0])
+
+
+def spreads_of(query: Query, ratio: Array, rare: float) -> Array:
+    """The same of queries that differ in their ratios alone."""
     gain, epsilon = query.gain, query.epsilon
     size, weight, count = np.array([(x.size, x.weight, x.count) for x in query.labels]).T[..., None]
     far = -scipy.special.ndtri(np.minimum(0.1, rare / count))
@@ -228,11 +233,12 @@ def spread_of(query: Query, rare: float) -> float:
     p = np.exp(-0.5 * z * z) * (far * (2.0 / (_PLACES - 1) / SQRT_2PI))
     with np.errstate(over="ignore", invalid="ignore"):
         above = np.maximum(gain.above.at(z, size, epsilon), 0.0)
-        below = query.ratio * np.minimum(gain.below.at(z, size, epsilon), 0.0)
-        square = (p * (above * above + below * below)).sum(axis=1)
-        mean = (p * (above + below)).sum(axis=1)
+        below = np.minimum(gain.below.at(z, size, epsilon), 0.0)
+        squares = [(p * x * x).sum(axis=1)[:, None] for x in (above, below)]
+        means = [(p * x).sum(axis=1)[:, None] for x in (above, below)]
+        square, mean = (a + b * r for (a, b), r in ((squares, ratio * ratio), (means, ratio)))
         each = np.maximum(square - mean * mean, 0.0)
-    return math.sqrt(float((count * weight * weight)[:, 0] @ each))
+    return np.sqrt((count * weight * weight)[:, 0] @ each)
 
 
 def upper_bounds(query: Query, tolerance: float, at: Array) -> Array:

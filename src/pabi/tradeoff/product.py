@@ -274,6 +274,9 @@ class Product(TradeOff):
         rough, _ = self._roughs.value(delta) or (0.0, 0.0)
         if rough > 0.0 or not self.failure < delta < _UNUSUAL:
             return _SURELY * rough
+        squares = [k * s for f, k in self.factors if (s := f._square) is not None]
+        if len(squares) == len(self.factors):
+            return Gaussian(math.sqrt(math.fsum(squares)))._epsilon(self._left(delta))
         # Of what is above ε + 1, δ(ε) is at least the part 1 - 1/e.
         usual = 0.0 if self._alone is not None else self._losses[0].usual - 1.0
         return max(0.0, usual, self._floor(self._left(delta)))

@@ -51,10 +51,7 @@ _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
 _TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
-# A hub is checked within a few seconds in a proof of so many epochs, if it moves its steps by at most this,
-# or by this where there are at least `_MANY` batches.
-_MOST_EPOCHS = 1
-_LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
+_LARGEST = 1.5  # by how much a hub moves its steps: one that moves them further is hardly secret
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -112,15 +109,13 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Trad
     # What one record moves by itself is what it moves if its neighbour is zero.
     epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
     used_again = order.once and run.data_steps > order.period
-    several = used_again or sum(times for _, times in epochs) > _MOST_EPOCHS
 
     def factor(batches: Sequence[Batch]) -> TradeOff:
         hub = 0.0
         if displaces and sum(batch.share for batch in batches) == 1:
             # No place is left out.
             largest = max(batch.size for batch in batches)
-            checked = largest <= (_LARGEST if len(batches) < _MANY else _LARGEST_OF_MANY)
-            if len(batches) == 1 or several or not checked:
+            if len(batches) == 1 or used_again or largest > _LARGEST:
                 return Gaussian((2.0 if opposite else 1.0) * largest)
             # The displaced record goes to the last batch, after all others.
             *batches, last = batches

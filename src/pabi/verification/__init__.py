@@ -26,6 +26,7 @@ from flint import ctx
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
+from pabi.numbers.validate import flag
 from pabi.tradeoff import Best, Product, TradeOff
 from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import FORMAT, Guarantee
@@ -154,6 +155,7 @@ def verify(
     Bok, Su, Altschuler 2024, Thm C.3, for the payments; docs, "Certificates".
     """
     limits = Limits(size=size, depth=depth, unpacked=unpacked, positions=positions, seconds=seconds)
+    flag("again", again)
     if isinstance(certificate, Guarantee) and type(certificate) is not Guarantee:
         kind = type(certificate).__name__  # whose readings may be its own
         raise InvalidInput("certificate", f"expected a pabi.Guarantee, got a {kind}")

@@ -223,8 +223,7 @@ def groups(
     drawn = [(_curve(run, labels), times) for labels, times in epochs.drawn()]
     curve: TradeOff = drawn[0][0] if drawn == [(drawn[0][0], 1)] else Product(drawn)
     plan = {"offsets": epochs.ranges, "groups": [_partition(length) for length in epochs.lengths]}
-    proof = SampledProof(GROUPS, run, curve, lambda: plan)
-    return computed(proof)
+    return computed(SampledProof(GROUPS, run, curve, lambda: plan))
 
 
 Label = tuple[Fraction, tuple[float, ...]]  # its share, and its size in every range of the part

@@ -79,8 +79,8 @@ def test_a_certificate_of_an_older_version_says_its_own_reading(batches, tmp_pat
     verdict = pabi.verify(older)
     assert verdict.reading == (epsilon, 1e-6)
     assert f"ε = {shown(epsilon)} at δ = 1e-06" in verdict.reason
-    printed, _ = command_line(tmp_path, capsys, json.dumps(older))
-    assert printed == f"epsilon {shown(epsilon)} at delta 1e-06"
+    printed, _ = command_line(tmp_path, capsys, json.dumps(older))  # what is read of its function
+    assert printed == f"epsilon {shown(guarantee.epsilon(1e-6))} at delta 1e-06"
 
 
 @pytest.mark.parametrize("excess", [1.0 + 1e-9, 1.01, math.inf])

@@ -44,8 +44,6 @@ _SCOPES = {
     "run": "run (slopes, sensitivities and noises derived again from the description)",
     "iteration": "iteration (arithmetic only; the steps are taken as stated)",
 }
-_FINER = 0.99  # of an ε that was found: asked for, so that finer grids are tried
-_ABOVE = (1.0, 1.001, 1.01, 1.1, 2.0, 10.0, 1e3, 1e6)  # times a δ, until one is proven
 
 
 def verify(
@@ -155,34 +153,18 @@ class _Reading:
 
 def _reading(verdict: Verdict, stated_at: float, limit: float | None, at: float | None) -> _Reading:
     if limit is not None and at is None:
-        return _Reading(limit, _delta_of(verdict, limit), of_delta=True)
+        return _Reading(limit, _proven(verdict).delta(limit), of_delta=True)
     default = stated_at if verdict.reading is None else verdict.reading[1]
     where = default if at is None else at
-    cost = _epsilon_of(verdict, where, limit)
+    cost = _epsilon_of(verdict, where)
     return _Reading(cost, where, limit=limit, met=None if limit is None else cost <= limit)
 
 
-def _epsilon_of(verdict: Verdict, delta: float, limit: float | None) -> float:
-    """A proven ε at `delta`: as it is stated, where it is proven and not above `limit`."""
+def _epsilon_of(verdict: Verdict, delta: float) -> float:
+    """A proven ε at `delta`: as it is stated, where that is less than is read of the function."""
     stated, at = verdict.reading or (math.inf, None)
-    if at == delta and (limit is None or stated <= limit):
-        return stated
-    if verdict.product is None:
-        return _proven(verdict).epsilon(delta)
-    best = verdict.product.epsilon(delta, limit or 0.0)
-    if limit is None and math.isfinite(best):
-        best = min(best, verdict.product.epsilon(delta, _FINER * best))
-    return min(best, stated) if at == delta else best
-
-
-def _delta_of(verdict: Verdict, epsilon: float) -> float:
-    """A proven δ at `epsilon`; of a product the first near the accountant's that the checker proves."""
-    delta, product = _proven(verdict).delta(epsilon), verdict.product
-    if product is None:
-        return delta
-    candidates = (delta * factor for factor in _ABOVE)
-    proven = (d for d in candidates if 0.0 < d < 1.0 and product.epsilon(d, epsilon) <= epsilon)
-    return next(proven, 1.0)
+    read = _proven(verdict).epsilon(delta)
+    return min(read, stated) if at == delta else read
 
 
 def _proven(verdict: Verdict) -> TradeOff:

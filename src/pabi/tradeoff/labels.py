@@ -238,7 +238,7 @@ def spreads_of(query: Query, ratio: Array, rare: float) -> Array:
         means = [(p * x).sum(axis=1)[:, None] for x in (above, below)]
         square, mean = (a + b * r for (a, b), r in ((squares, ratio * ratio), (means, ratio)))
         each = np.maximum(square - mean * mean, 0.0)
-    return np.sqrt((count * weight * weight)[:, 0] @ each)
+    return np.asarray(np.sqrt((count * weight * weight)[:, 0] @ each))
 
 
 def upper_bounds(query: Query, tolerance: float, at: Array) -> Array:

@@ -191,7 +191,7 @@ def test_updates(arguments, update):
     description = described(opacus_run(**arguments))
     assert description.rule == update
     if not update.plain:
-        assert description.guarantee(1e-3).method == "composition"
+        assert description.guarantee(1e-3).method in ("composition", "secret steps")
 
 
 @every("shuffle, n, batches", [(True, 59, Reshuffle(12, 11)), (False, 48, Cyclic(12))])

@@ -403,22 +403,22 @@ def _paper_line(line: PaperLine) -> str:
     return f'<div class="paper"><p>{showing.escaped(line.text)}</p><div>{cells}</div></div>'
 
 
-_LEFT, _DECADE, _LOWEST = (
-    8.0,
-    114.0,
+_LOWEST, _LEFT, _DECADE = (
     0.1,
+    8,
+    114,
 )  # of the scale: where 0.1 is, and the width of a factor of ten
 
 
 def _scale(epsilon: float) -> str:
     """The scale of ε, and in words where it lies: hatched the denser the weaker, and with names."""
     place = min(max(math.log10(max(epsilon, 1e-9) / _LOWEST), 0.0), 3.0) if epsilon < 1e9 else 3.0
-    x = _LEFT + _DECADE * place
+    x = round(_LEFT + _DECADE * place)
     bands = "".join(
-        f'<rect x="{_LEFT + _DECADE * k:g}" y="34" width="{_DECADE:g}" height="16" fill="var(--paper)" '
+        f'<rect x="{_LEFT + _DECADE * k}" y="34" width="{_DECADE}" height="16" fill="var(--paper)" '
         f'stroke="var(--ink)" stroke-width=".7"/>'
-        f'<rect x="{_LEFT + _DECADE * k:g}" y="34" width="{_DECADE:g}" height="16" fill="url(#band{k})"/>'
-        f'<text x="{_LEFT + _DECADE * (k + 0.5):g}" y="77" text-anchor="middle">{name}</text>'
+        f'<rect x="{_LEFT + _DECADE * k}" y="34" width="{_DECADE}" height="16" fill="url(#band{k})"/>'
+        f'<text x="{_LEFT + _DECADE * k + _DECADE // 2}" y="77" text-anchor="middle">{name}</text>'
         for k, name in enumerate(("strong", "in between", "weak"))
     )
     patterns = "".join(
@@ -430,7 +430,7 @@ def _scale(epsilon: float) -> str:
         )
     )
     numbers = "".join(
-        f'<text x="{_LEFT + _DECADE * k:g}" y="62" text-anchor="{anchor}">{text}</text>'
+        f'<text x="{_LEFT + _DECADE * k}" y="62" text-anchor="{anchor}">{text}</text>'
         for k, (text, anchor) in enumerate(
             (("0.1", "start"), ("1", "middle"), ("10", "middle"), ("100", "end"))
         )
@@ -440,8 +440,8 @@ def _scale(epsilon: float) -> str:
     picture = (
         f'<svg class="scale" viewBox="0 0 358 82" role="img" aria-label="{showing.escaped(text)}, on a scale '
         f'from 0.1 to 100"><defs>{patterns}</defs>{bands}{numbers}'
-        f'<path d="M{x:.1f} 33l-6 -11h12z" fill="var(--ink)"/>'
-        f'<text x="{x:.1f}" y="16" text-anchor="{anchor}" font-weight="700">{showing.escaped(text)}</text>'
+        f'<path d="M{x} 33l-6 -11h12z" fill="var(--ink)"/>'
+        f'<text x="{x}" y="16" text-anchor="{anchor}" font-weight="700">{showing.escaped(text)}</text>'
         "</svg>"
     )
     words = showing.escaped(band_in_words(epsilon))

@@ -173,6 +173,10 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The draw is from the stated set, which was fixed without looking at the data.",
         ),
         (
+            "the first \\d+ records are used by the rounds",
+            "Which records are used when was fixed beforehand, and does not depend on the data.",
+        ),
+        (
             "the \\d+ chains use independent noise",
             "The chains had noise of their own each, and no other chain is given away.",
         ),

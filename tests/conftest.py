@@ -5,9 +5,9 @@ chooses its profile, and runs all properties besides the tests marked nightly. T
 example than others take a share of the profile's number.
 
 Of a test marked `one_in(k)` about one case in k runs, chosen by the day and the names of its parameters, so
-that tests of the same cases try the same ones; the others are marked nightly. So are cases above one second
-that do not have their day (`support.daily`). `support.pairs` keeps so many pairs of two lists of cases that
-each entry is in one.
+that tests of the same cases try the same ones; the others are marked nightly. So are cases above a tenth of
+a second that do not have their day (`support.daily`). `support.pairs` keeps so many pairs of two lists of
+cases that each entry is in one.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ import zlib
 from pathlib import Path
 
 _SEED = "PABI_TESTS_OF"  # the workers' as well, even if midnight passes between them
-_CEILING = 0.2  # seconds
+_CEILING = 0.1  # seconds
 _AT_NIGHT = 10.0  # seconds, at least, that a case marked nightly is taken to cost
-_SHARE, _SHARE_AT_NIGHT = 0.05, 0.005  # of a second, what a costly case may cost a day
+_SHARE, _SHARE_AT_NIGHT = 0.03, 0.005  # of a second, what a costly case may cost a day
 TABLE = Path(__file__).with_name("seconds.json")
 SECONDS: dict[str, float] = json.loads(TABLE.read_text("utf-8"))
 

@@ -17,7 +17,7 @@ demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
 test: .venv/ready
-	@echo "Lint, then the tests: about 6 minutes on two cores, 7 with the frameworks that pabi works with."
+	@echo "Lint, then the tests: about 5 minutes on two cores, 6 with the frameworks that pabi works with."
 	@$(MAKE) --no-print-directory -j2 lint axe
 	$(BIN)/python -m pytest -m "not nightly" --ignore=tests/lint -n $(PROCESSES) --dist worksteal
 

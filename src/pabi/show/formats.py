@@ -403,11 +403,8 @@ def _paper_line(line: PaperLine) -> str:
     return f'<div class="paper"><p>{showing.escaped(line.text)}</p><div>{cells}</div></div>'
 
 
-_LOWEST, _LEFT, _DECADE = (
-    0.1,
-    8,
-    114,
-)  # of the scale: where 0.1 is, and the width of a factor of ten
+_LOWEST = 0.1  # where the scale begins
+_LEFT, _DECADE = 8, 114  # where that is, and the width of a factor of ten
 
 
 def _scale(epsilon: float) -> str:

@@ -27,10 +27,7 @@ from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUNDED = 4e-16  # relative: more than a division errs
-_ROOT8, _MOST_ADDED = (
-    math.sqrt(8.0),
-    0.9,
-)  # of what labels add, beyond which the place is nearly seen
+_MOST_ADDED = 0.9  # by labels: where they add more, the place is nearly seen
 _SURELY = 0.9  # of μ²: by so much the truth may be below what it is for very many labels
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
 _TRANSFORMS = {_FINE: 20, _ROUGH: 8}  # with a hub, where all grids are rough
@@ -201,16 +198,16 @@ class RandomAllocation(TradeOff):
 
     @cached_property
     def _square(self) -> float:
-        # Of many small labels the likelihood ratio varies by Σ (w_j·a_j)², and a hub by a times what they
-        # add, Σ w_j·E|L_a − 1|.
+        # Of many small labels the likelihood ratio varies by Σ (w_j·a_j)², and a hub, by a_h, makes
+        # (a_h·Σ w_j·E|L_a_j − 1|)² of it.
         apart, n = (2.0 if self.opposite else 1.0), len(self._drawn_sizes)
         total = 0.0
         for sizes in self._drawn_sizes:
-            labels = list(zip(self.shares, sizes, self.counts, strict=True))
-            added = math.fsum(
-                w * min(_MOST_ADDED, 2.0 * math.erf(a / _ROOT8)) for w, a, _ in labels
-            )
-            total += math.fsum(w * w * a * a / k for w, a, k in labels) + (self.hub * added) ** 2
+            every = zip(self.shares, sizes, self.counts, strict=True)
+            labels = [(w, min(a, _GREATEST_SIZE), k) for w, a, k in every]
+            added = (w * min(_MOST_ADDED, 2.0 * math.erf(a / math.sqrt(8.0))) for w, a, _ in labels)
+            total += math.fsum(w * w * a * a / k for w, a, k in labels)
+            total += (min(self.hub, _GREATEST_SIZE) * math.fsum(added)) ** 2
         return _SURELY * apart * apart * total / n
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from pabi import BallsInBins, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
 from pabi.account.best import outcomes
 from pabi.tradeoff import Product
+from support.granted import granted
 
 DELTA = 1e-5
 EPSILONS = (0.0, 0.1, 0.5, 1.0)
@@ -107,6 +108,14 @@ def test_a_hub_has_the_noise_and_the_share_of_the_last_batch():
     curve = curve_of(batches=ShuffleOnce(300), **noise)
     assert curve.hub == pytest.approx(1.0 / 1.5)
     assert labels_of(curve) == near((0.25, 0.3, 1), (0.4, 0.3, 1), (0.5, 0.3, 1))
+
+
+def test_where_one_epoch_hides_a_place_all_have_a_hub():
+    """Of which the checker knows no mixture with places in sight."""
+    noise = {"noise_multiplier": [2.0] * 10 + [0.5] * 10, "steps": 20, "epochs": None}
+    factors = dict(factors_of(batches=Reshuffle(100), **noise))
+    assert sorted(curve.hub for curve in factors) == [pytest.approx(0.5), pytest.approx(2.0)]
+    assert granted(secret_steps.apply, run(batches=Reshuffle(100), **noise), DELTA)
 
 
 def test_noise_that_varies():

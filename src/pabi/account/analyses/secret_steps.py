@@ -51,7 +51,7 @@ _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
 _TERMS = 1.0 + 5e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
-_LARGEST = 1.5  # by how much a hub moves its steps: one that moves them further is hardly secret
+_LARGEST = 1.5  # by how much a hub moves its steps: where all move them further, none is secret
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -109,13 +109,16 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Trad
     # What one record moves by itself is what it moves if its neighbour is zero.
     epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
     used_again = order.once and run.data_steps > order.period
+    # The checker takes all full epochs to have a hub, or none.
+    least = min((max(one.size for one in batches) for batches, _ in epochs if batches), default=0.0)
+    seen = used_again or least > _LARGEST
 
     def factor(batches: Sequence[Batch]) -> TradeOff:
         hub = 0.0
         if displaces and sum(batch.share for batch in batches) == 1:
             # No place is left out.
-            largest = max(batch.size for batch in batches)
-            if len(batches) == 1 or used_again or largest > _LARGEST:
+            if len(batches) == 1 or seen:
+                largest = max(batch.size for batch in batches)
                 return Gaussian((2.0 if opposite else 1.0) * largest)
             # The displaced record goes to the last batch, after all others.
             *batches, last = batches

@@ -1,4 +1,4 @@
-"""Twenty runs that people have: how long their guarantee and their calibration take, beside dp-accounting.
+"""Runs that people have: how long their guarantee and their calibration take, beside dp-accounting.
 
     python benchmarks/common_runs.py [NAME …] [--peers]
 
@@ -83,6 +83,7 @@ def runs() -> dict[str, Common]:
         "plain DP-SGD": (sgd(Poisson(256), unknown, **many, **zero), 1e-6, 1.0),
         "plain DP-SGD, long": (sgd(Poisson(512), unknown, n=60_000, total_steps=100_000, **zero), 1e-6, 8.0),
         "plain DP-SGD, shuffled": (sgd(ShuffleOnce(256), unknown, **many), 1e-6, 8.0),
+        "plain DP-SGD, reshuffled": (sgd(Reshuffle(500), unknown, n=50_000, **zero), 1e-6, 8.0),
         "Poisson, logistic": (sgd(Poisson(500)), 1e-6, 1.0),
         "shuffled, constant": (sgd(ShuffleOnce(500)), 1e-6, 1.0),
         "shuffled, halved": (sgd(ShuffleOnce(500), step_size=halved(800, 1.0, 0.1)), 1e-6, 1.0),

@@ -102,7 +102,7 @@ def test_bins_and_shuffles_have_their_known_numbers(count, noise, delta, n, zero
 
 # Without a spare place.
 
-HUBS = [(0.5, 0.7, 0.7), (0.7, 1.2, 0.4), (0.9, 0.4, 1.5), (0.3, 0.2, 0.2)]
+HUBS = [(0.5, 0.7, 0.7), (0.7, 1.2, 0.4), (0.9, 0.4, 1.5), (0.3, 0.2, 0.2), (0.5, 1.5, 1.5)]
 
 
 @pytest.mark.parametrize("opposite", [False, True])

@@ -268,7 +268,8 @@ class Product(TradeOff):
 
     def _underestimate(self, delta: float) -> float:
         """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %. Or what
-        the Gaussian factor alone reveals, and what the total loss usually exceeds."""
+        Gaussians in place of all factors reveal; or the Gaussian factor alone, and what the total loss
+        usually exceeds."""
         if self.rounding > 0.0:
             return self._exact._underestimate(max(0.0, self._left(delta)))
         rough, _ = self._roughs.value(delta) or (0.0, 0.0)

@@ -24,10 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.account.analyses.composition import paid_once
-from pabi.account.analyses.shifted_interpolation import (
-    require_hidden_path,
-    run_of,
-)
+from pabi.account.analyses.shifted_interpolation import require_hidden_path, run_of
 from pabi.account.analyses.writing import SampledProof, computed
 from pabi.account.facts.positions import OrderedView
 from pabi.describe.batches import (

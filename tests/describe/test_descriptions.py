@@ -24,7 +24,8 @@ losses = st.one_of(
 )
 KINDS = [pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, pabi.FixedSize, pabi.Poisson]
 KINDS += [pabi.BallsInBins]
-SIZE = st.integers(1, 50)
+SIZE, SPARE = st.integers(1, 50), st.integers(0, 9)
+LEAST = 50 + 9  # records, so that every such batch fits
 
 
 def capped(kind):
@@ -34,7 +35,7 @@ def capped(kind):
 batches = st.one_of(
     st.just(pabi.FullBatch()),
     *(st.builds(kind, SIZE) for kind in KINDS),
-    *(st.builds(kind, SIZE, st.integers(0, 9)) for kind in (pabi.ShuffleOnce, pabi.Reshuffle)),
+    *(st.builds(kind, SIZE, SPARE) for kind in (pabi.ShuffleOnce, pabi.Reshuffle)),
     st.builds(pabi.BallsInBins, SIZE, redraw=st.sampled_from(["once", "epoch"])),
     *(capped(kind) for kind in (pabi.Poisson, pabi.BallsInBins)),
 )
@@ -54,7 +55,7 @@ def runs(draw):
     fields |= {"diameter": draw(st.one_of(st.none(), positive))}
     fields |= {"cooldown_steps": draw(st.integers(0, t - 1))}
     fields |= {"release": draw(st.sampled_from(["last", "path"]))}
-    return pabi.NoisySGD(draw(losses), draw(st.integers(50, 10**9)), draw(batches), **fields)
+    return pabi.NoisySGD(draw(losses), draw(st.integers(LEAST, 10**9)), draw(batches), **fields)
 
 
 def through_json(description):

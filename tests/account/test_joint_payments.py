@@ -11,7 +11,8 @@ import pabi
 from pabi.account.analyses import joint
 from pabi.account.shifts.joint import Bins, spread
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
-from pabi.verification.allocations import Allocation, LabelGroup, Orders
+from pabi.verification.anew.allocations import Orders
+from pabi.verification.factors.allocations import Allocation, LabelGroup
 from support.allocations import run_in_bins
 from support.every_case import refused
 

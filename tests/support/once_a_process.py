@@ -8,7 +8,9 @@ import pytest
 import typer.main
 import typer.testing
 
-from pabi.verification import arithmetic, products
+from pabi.verification import arithmetic
+from pabi.verification.anew import laws, sums
+from pabi.verification.factors.mixtures import Sampled
 
 _MOST = 1000  # laws, of some kilobytes each
 
@@ -20,16 +22,17 @@ def laws_once(patch: pytest.MonkeyPatch) -> None:
     checked as in what ships, and an array that is shared cannot be written to. Not for tests that plant a
     mistake in these laws.
     """
-    law = functools.lru_cache(_MOST)(products._law)
+    law = functools.lru_cache(_MOST)(laws.law_of)
 
-    def remembered(factor: products.Sampled, tail: float, spacing: float) -> products.Law:
+    def remembered(factor: Sampled, tail: float, spacing: float) -> laws.Law:
         arithmetic.in_time()
         found = law(factor, tail, spacing)
         for array in (found.y, found.p):
             array.flags.writeable = False
         return found
 
-    patch.setattr(products, "_law", remembered)
+    for module in (laws, sums):
+        patch.setattr(module, "law_of", remembered)
 
 
 def commands_once(patch: pytest.MonkeyPatch) -> None:

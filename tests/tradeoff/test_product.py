@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pabi import tradeoff as t
-from pabi.verification.products import Refined, Sampled, epsilons
+from pabi.verification.anew.sums import epsilons, least_of
+from pabi.verification.factors.mixtures import Sampled
 from support.every_case import every
 
 
@@ -68,8 +69,7 @@ def test_faint_factors_are_read_from_both_sides(mu, p):
     delta = 0.3 * p * mu / math.sqrt(2.0 * math.pi)
     low, high = t.Product([(t.PoissonSubsampled(mu, p), 4)]).epsilon_bounds(delta)
     assert 0.0 < low <= high <= low * (1.0 + 1e-3)
-    found = epsilons([], [Sampled("poisson_subsampled", p, mu, 4)], delta)
-    anew = Refined(found, delta).least(0.0)
+    anew = least_of(epsilons([], [Sampled("poisson_subsampled", p, mu, 4)], delta), delta)
     assert low <= anew <= high * 1.003
 
 

@@ -10,9 +10,9 @@ from flint import ctx
 
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.verification import factors
-from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import JointBound, all_together, best_curve, read_bounds, uncovered
+from pabi.verification.factors.allocations import Allocation, Allocations, LabelGroup
 from pabi.verification.factors.closed_forms import (
     AdjacentChain,
     BoundedRanges,
@@ -24,8 +24,7 @@ from pabi.verification.factors.closed_forms import (
     Rounding,
 )
 from pabi.verification.factors.divergences import Divergence, Divergences, Selection, Selections
-from pabi.verification.factors.mixtures import Allocations, SampledGaussians, SecretMixtures
-from pabi.verification.products import Sampled
+from pabi.verification.factors.mixtures import Sampled, SampledGaussians, SecretMixtures
 
 GAUSSIAN = '{"kind": "gaussian", "mu": 0.5}'
 LINK = json.dumps(Mixture([Gaussian(0.5), Gaussian(1.0)], [0.5, 0.5]).to_dict(), sort_keys=True)

@@ -16,10 +16,10 @@ import pabi
 from pabi.cli import main
 from pabi.numbers.showing import shown
 from pabi.verification import _misread, _read
+from pabi.verification.anew.secret_laws import laws_of
 from pabi.verification.arithmetic import Limits, Refused, within
 from pabi.verification.bounds import JointBound, read_bound
 from pabi.verification.factors.mixtures import SecretParts
-from pabi.verification.secret_laws import laws_of
 from support.certificates import with_reading
 
 DELTA = 1e-5

@@ -20,7 +20,8 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
-from pabi.verification.products import Refined, Sampled, epsilons
+from pabi.verification.anew.sums import epsilons, least_of
+from pabi.verification.factors.mixtures import Sampled
 from support.certificates import all_refused, refused, with_reading
 
 DELTA = 1e-5
@@ -43,7 +44,7 @@ def delta_of(mu, p, epsilon):
 
 def proven(factor, enough=0.0):
     """The ε that the checker finds of one kind of factor, on finer grids until it is at most `enough`."""
-    return Refined(epsilons([], [factor], DELTA), DELTA).least(enough)
+    return least_of(epsilons([], [factor], DELTA), DELTA, enough)
 
 
 @pytest.mark.parametrize(("mu", "p"), [(0.5, 0.3), (1.0, 0.1), (2.0, 0.02), (3.0, 0.5), (0.2, 0.9)])
@@ -94,15 +95,12 @@ def test_many_factors_against_the_accountant(curve, times):
     assert low <= proven(factor) <= 1.002 * high
 
 
-def test_asking_again_for_less_goes_on_where_the_last_search_ended():
+def test_finer_grids_are_tried_only_as_far_as_is_asked_for():
     factor = Sampled("poisson_replaced", 0.1, 0.5, 30)
     stated = Product([(PoissonReplaced(0.5, 0.1), 30)]).epsilon(DELTA)
-    search = Refined(epsilons([], [factor], DELTA), DELTA)
-    rough = search.least(2.0 * stated)
-    assert rough == proven(factor)
-    assert search.least(2.0 * stated) == rough
-    assert stated * 0.99 < search.least(stated) == proven(factor, stated) < rough
-    assert search.least(math.inf) == search.least(stated)
+    rough = next(epsilons([], [factor], DELTA))
+    assert rough == proven(factor) == proven(factor, 2.0 * stated)
+    assert stated * 0.99 < proven(factor, stated) < rough
 
 
 def test_certain_draws_are_gaussians():
@@ -260,7 +258,7 @@ def test_a_small_epsilon_at_a_large_delta():
     factors = [Sampled("subsampled", Fraction(5, 11), 0.0320847165402357, 3)]
     stated = Product([(Subsampled(Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
     assert 0.0 < stated < 3e-4
-    found = Refined(epsilons([], factors, 0.01), 0.01).least(1.004 * stated)
+    found = least_of(epsilons([], factors, 0.01), 0.01, 1.004 * stated)
     assert stated * (1 - 1e-3) <= found <= 1.004 * stated
 
 
@@ -271,5 +269,5 @@ def test_mixtures_in_which_rare_outcomes_reveal_much(rare, delta):
     parts = [(0.6, 1.5), (0.4 - 2.0**-20 - rare, 3.0), (2.0**-20, 6.0), (rare, 20.0)]
     exact = epsilon_of(parts, delta)
     stated = [(Fraction(weight), mu) for weight, mu in parts]
-    found = Refined(epsilons(stated, [], delta), delta).least(0.0)
+    found = least_of(epsilons(stated, [], delta), delta)
     assert exact * (1 - 1e-9) <= found <= exact * 1.001

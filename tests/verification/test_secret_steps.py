@@ -16,8 +16,9 @@ import pabi
 from pabi.account.analyses import secret_steps
 from pabi.account.analyses.writing import SampledProof
 from pabi.tradeoff import Gaussian, Product, RandomAllocation
-from pabi.verification import allocations
-from pabi.verification.allocations import Allocation, LabelGroup, Orders
+from pabi.verification.anew import allocations
+from pabi.verification.anew.allocations import Orders
+from pabi.verification.factors.allocations import Allocation, LabelGroup
 from pabi.verification.granting import grant
 from support.allocations import KINDS, delta_of_few, delta_with_hub, orders
 from support.certificates import all_refused, forged, refused, with_reading

@@ -11,7 +11,8 @@ read:
   what the description says of it; `schemes` is all that is known of batches, `losses` of losses;
 - `theorems` holds a file for each family of theorems, `cases` goes through the places of a secret order;
 - `factors` holds the kinds of what bounds are made of;
-- `bounds` compares what is claimed with what is proven.
+- `bounds` compares what is claimed with what is proven;
+- `anew` composes ε once more, for whoever asks.
 """
 
 from __future__ import annotations

@@ -6,30 +6,24 @@ A bound is a list of factors; several bounds on one release hold at the same tim
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, TypeVar
 
-from flint import arb, ctx, fmpq
+from flint import arb, fmpq
 
-from pabi.verification import allocations
 from pabi.verification.arithmetic import (
-    BITS,
     Refused,
-    above,
     closed,
     double_above,
-    double_below,
     exact,
-    fraction_of,
-    nonnegative,
     root_up,
     timed,
 )
 from pabi.verification.factors import Factor, nothing, read_alone, read_counted, read_keys
+from pabi.verification.factors.allocations import Allocations
 from pabi.verification.factors.closed_forms import (
     BoundedRanges,
     Failure,
@@ -42,14 +36,7 @@ from pabi.verification.factors.closed_forms import (
     read_parts,
 )
 from pabi.verification.factors.divergences import Divergences
-from pabi.verification.factors.mixtures import (
-    Allocations,
-    SampledGaussians,
-    SecretMixtures,
-    SecretParts,
-)
-from pabi.verification.products import Refined, Sampled, epsilons, whole_mu
-from pabi.verification.secret_laws import advantage, epsilon_alone, laws_of, orders_of
+from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures, whole_mu
 
 _MOST_BOUNDS = 1024
 
@@ -69,12 +56,6 @@ class JointBound:
     """
 
     factors: tuple[Factor, ...] = ()
-    _readings: dict[float, float] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _searches: dict[float, Refined] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     @classmethod
     def of(cls, *factors: Factor) -> JointBound:
@@ -159,7 +140,7 @@ class JointBound:
         return alone or all(type(factor) in _COMPOSED for factor in self.factors)
 
     def epsilon(self, delta: float, enough: float = 0.0) -> float:
-        """An ε that is proven at `delta`, computed anew.
+        """An ε that is proven at `delta`, composed anew.
 
         Parameters
         ----------
@@ -178,84 +159,9 @@ class JointBound:
         Refused
             If it takes longer than a verification may.
         """
-        least = self._readings.get(delta, math.inf)
-        if not least <= enough:
-            least = self._readings[delta] = min(least, self._least(delta, enough))
-        return least
+        from pabi.verification.anew import epsilon_of
 
-    def _least(self, delta: float, enough: float) -> float:
-        left = Fraction(delta) - self.get(Failure).probability
-        if left <= 0 or not self.composed:
-            return math.inf
-        if self.get(Rounding).square:
-            return self._near(left, enough)
-        return self._exact(double_below(left), enough)
-
-    def _near(self, left: Fraction, enough: float) -> float:
-        """The same of a release that is near an exact one, by what is known of that one, without failures."""
-        rounding, most = self.get(Rounding), max(enough, _USUAL)
-        while most < _LARGEST:
-            with ctx.workprec(BITS):
-                s, times, more = rounding.shift(most)  # which will do for all ε up to `most`
-                twice = fraction_of(above(2 * s))
-                rest = double_below((left - fraction_of(above(more))) / fraction_of(above(times)))
-            if not rest > 0.0:
-                break
-            exactly = self._exact(rest, max(0.0, double_below(Fraction(enough) - twice)))
-            if math.isinf(exactly):
-                break
-            epsilon = double_above(Fraction(exactly) + twice)
-            if epsilon <= most:
-                return epsilon
-            most = 1.1 * epsilon
-        return math.inf
-
-    def _exact(self, rest: float, enough: float) -> float:
-        """`_least` of the factors, without failures and without rounding."""
-        if (divergence := self.get(Divergences)).size:
-            return divergence.epsilon(rest)
-        sampled = [f for f in self.get(SampledGaussians).entries if f.mu > 0.0 and f.times]
-        secret = Counter(self.get(SecretMixtures).entries)
-        allocated = [one for one in self.get(Allocations).entries if one.seen > 0.0]
-        gaussians = self.get(Gaussians)
-        if not (sampled or secret or allocated):
-            with ctx.workprec(BITS):
-                if gaussians.delta(enough) <= rest:
-                    return enough
-        elif not any(math.isinf(max(f.mu, *f.sizes)) for f in sampled):
-            if self._advantage(sampled, secret, rest) <= rest:
-                return 0.0
-            every = [(f, f.times) for f in sampled] + list(secret.items())
-            if self.size == 1 and every:
-                return epsilon_alone(orders_of(every[0][0]), rest, enough)
-            if self.size == 1:
-                return allocations.epsilon_alone(allocated[0], rest, enough)
-        others = [(laws_of(mixture), times) for mixture, times in secret.items()]
-        others += [(allocations.laws_of(one), one.times) for one in allocated]
-        # Whoever asks again, for less, goes on with finer grids.
-        if rest not in self._searches:
-            finer = epsilons(self.parts, sampled, rest, others)
-            self._searches[rest] = Refined(finer, rest, coarse=bool(others))
-        return self._searches[rest].least(enough)
-
-    def _advantage(
-        self, sampled: Sequence[Sampled], secret: Mapping[SecretParts, int], most: float
-    ) -> Any:
-        """A ball not below δ(0), at most the sum over all releases; or one above `most`."""
-        with ctx.workprec(BITS):
-            total = arb(0)
-            for factor in timed(sampled):
-                share = arb(double_above(Fraction(factor.probability)))
-                total += factor.times * share * (arb(whole_mu(factor)) / arb(8).sqrt()).erf()
-            if total <= most:
-                total += self.get(Gaussians).delta(0.0)
-            for mixture, times in secret.items():
-                if total <= most:
-                    total += times * advantage(orders_of(mixture))
-            for one in timed(self.get(Allocations).entries):
-                if total <= most:
-                    total += one.times * arb(allocations.advantage(one))
-            return total
+        return epsilon_of(self, delta, enough)
 
     def curve(self) -> dict[str, Any]:
         """The trade-off function that the bound proves, in JSON."""
@@ -271,8 +177,6 @@ class JointBound:
 
 
 _COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Allocations, Failure, Rounding)
-# An ε up to which the same shift will do, and one that is not looked for.
-_USUAL, _LARGEST = 28.0, 1e6
 
 
 def _folded(factors: list[Any]) -> list[Any]:
@@ -492,22 +396,6 @@ def check_claim(payload: dict[str, Any], proven: Bounds) -> Bounds:
     if gap is not None:
         raise Refused(gap)
     return claimed
-
-
-def check_reading(reading: Any, claimed: JointBound) -> tuple[float, float]:
-    """The claimed (ε, δ). Refused unless the claimed factors imply it."""
-    closed("the reading", reading, ("delta", "epsilon"))
-    delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
-    if not 0.0 < delta < 1.0:
-        raise Refused(f"delta: expected a number above 0 and below 1, got {delta!r}")
-    if epsilon == "inf":
-        return math.inf, delta
-    epsilon = nonnegative("epsilon", epsilon)
-    proven_epsilon = claimed.epsilon(delta, epsilon)
-    if not proven_epsilon <= epsilon:
-        what = f"only ε = {proven_epsilon!r}" if math.isfinite(proven_epsilon) else "no finite ε"
-        raise Refused(f"reading: {what} could be proven at δ = {delta!r}, not {epsilon!r}")
-    return epsilon, delta
 
 
 def implied(

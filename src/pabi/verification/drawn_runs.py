@@ -28,9 +28,14 @@ from pabi.verification.arithmetic import (
 from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.factors.closed_forms import Failure, Gaussians
-from pabi.verification.factors.mixtures import SampledGaussians
+from pabi.verification.factors.mixtures import (
+    DISPLACING,
+    PRESENT,
+    REPLACED,
+    Sampled,
+    SampledGaussians,
+)
 from pabi.verification.losses import Omega
-from pabi.verification.products import DISPLACING, PRESENT, REPLACED, Sampled
 from pabi.verification.schemes import Drawn, Exchange, Fractions
 from pabi.verification.theorem import Names
 

@@ -26,8 +26,13 @@ from pabi.verification.factors.closed_forms import (
     Rounding,
 )
 from pabi.verification.factors.divergences import Divergences, Selection, Selections
-from pabi.verification.factors.mixtures import SampledGaussians
-from pabi.verification.products import DISPLACING, REPLACED, Sampled, whole_mu
+from pabi.verification.factors.mixtures import (
+    DISPLACING,
+    REPLACED,
+    Sampled,
+    SampledGaussians,
+    whole_mu,
+)
 
 _PRECISION = 128  # bits, of integrals
 _ERRORS = (arb(2) ** -40, arb(2) ** -96)  # relative: of a moment that is far from 1, and of any
@@ -207,7 +212,7 @@ def _of_sampled(factor: Sampled, order: float, turned: bool) -> Any:
 
 def _displaced(factor: Sampled, p: Any, order: float) -> Any:
     """M of a record that displaces others: the losses above 0 are those of one pair, those below 0 of another
-    one seen from its second law, and the rest lies at 0 (`products`)."""
+    one seen from its second law, and the rest lies at 0 (`anew.sums`)."""
     rest, moment = arb(1), arb(0)
     for size, power in zip(factor.sizes, (order, 1.0 - order), strict=True):
         a, b = arb(size), arb(size) - arb(factor.mu)

@@ -9,19 +9,16 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from pabi.verification.allocations import Allocation, LabelGroup, uncovered
 from pabi.verification.arithmetic import (
     Refused,
     Weighted,
     dominated,
     double_above,
-    integer,
     nonnegative,
     timed,
 )
 from pabi.verification.factors import Listed, Repeated, several
-from pabi.verification.factors.closed_forms import Part, read_mu, read_parts
-from pabi.verification.products import DISPLACING, REPLACED, Sampled
+from pabi.verification.factors.closed_forms import Part, read_mu, read_parts, written_mu
 
 # Sampled Gaussians: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), and those of records that
 # displace others ("fixed_size_subsampled"), of which C_p(G(μ)) ("subsampled") is the one with all sizes
@@ -30,7 +27,39 @@ from pabi.verification.products import DISPLACING, REPLACED, Sampled
 # Larger sizes and probabilities, and more factors, reveal more. R_p(μ) reveals no more than C_p(G(2μ)).
 
 
+PRESENT, REPLACED, DISPLACING = "poisson_subsampled", "poisson_replaced", "subsampled"
 _FIXED_SIZE = "fixed_size_subsampled"
+
+
+class Sampled(NamedTuple):
+    """`times` factors of a kind: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), or that of a
+    record that displaces others ("subsampled").
+
+    Of the latter μ is how far apart the sums are, `norm` how far the record moves the one sum, and `other`
+    how far the other is moved; None: no more than μ, which is C_p(G(μ)).
+    """
+
+    kind: str
+    probability: Fraction | float
+    mu: float
+    times: int
+    norm: float | None = None
+    other: float | None = None
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """(norm, other)."""
+        norm = self.mu if self.norm is None else self.norm
+        return norm, self.mu if self.other is None else self.other
+
+    def turned(self) -> Sampled:
+        """The same with the data sets exchanged, of a record that displaces others."""
+        return self._replace(norm=self.sizes[1], other=self.sizes[0])
+
+
+def whole_mu(factor: Sampled) -> float:
+    """The μ of the Gaussian that a factor is if the record is drawn for sure."""
+    return 2.0 * factor.mu if factor.kind == REPLACED else factor.mu
 
 
 class SampledGaussians(Repeated[Sampled]):
@@ -99,21 +128,17 @@ class SampledGaussians(Repeated[Sampled]):
         for f in self.entries:
             if f.times:
                 p = min(1.0, double_above(Fraction(f.probability)))
-                curve: dict[str, Any] = {"kind": f.kind, "mu": _written(f.mu)}
+                curve: dict[str, Any] = {"kind": f.kind, "mu": written_mu(f.mu)}
                 if f.kind == DISPLACING and f.sizes != (f.mu, f.mu):
-                    norm, other = map(_written, f.sizes)
+                    norm, other = map(written_mu, f.sizes)
                     curve = {"kind": _FIXED_SIZE, "norm": norm, "other": other}
-                    curve["apart"] = _written(f.mu)
+                    curve["apart"] = written_mu(f.mu)
                 product["factors"].append(curve | {"probability": p, "count": f.times})
 
     @property
     def text(self) -> str:
         """The number of factors, in words."""
         return f"product of {self.size} factors"
-
-
-def _written(size: float) -> float | str:
-    return "inf" if math.isinf(size) else size
 
 
 def _cover(claimed: Sequence[Sampled], needed: Sequence[Sampled]) -> bool:
@@ -160,6 +185,7 @@ def _weighted(factor: Sampled) -> Weighted:
 
 
 _MOST = 64  # of equal mixtures, which are listed one by one
+WHOLE = 1 + Fraction(1, 10**9)  # more than shares that were rounded up add to
 
 
 class SecretParts(NamedTuple):
@@ -192,7 +218,7 @@ class SecretMixtures(Listed[SecretParts]):
         if type(curve["opposite"]) is not bool:
             raise Refused(f"opposite: expected true or false, got {curve['opposite']!r}")
         parts = read_parts(zip(curve["weights"], curve["means"], strict=True))
-        if sum(weight for weight, _ in parts) < 2 - _WHOLE:
+        if sum(weight for weight, _ in parts) < 2 - WHOLE:
             raise Refused("weights: expected a sum of 1")
         return cls(cls.single(_exactly(parts), curve["opposite"]).entries * count)
 
@@ -249,117 +275,4 @@ def _exactly(parts: Sequence[Part]) -> tuple[Part, ...]:
     return (*exact, (weight + left, mean))
 
 
-_WHOLE = 1 + Fraction(1, 10**9)
-_MOST_DRAWS = 64
-
-
-def _count(value: Any) -> int:
-    if (count := integer("counts", value)) < 1:
-        raise Refused(f"counts: expected at least 1, got {count}")
-    return count
-
-
-def _sizes(stated: Any) -> tuple[float, ...]:
-    if not isinstance(stated, list):
-        return (read_mu(stated),)
-    if not 2 <= len(stated) <= _MOST_DRAWS:
-        raise Refused(f"sizes: expected one, or 2 to {_MOST_DRAWS}, got {len(stated)}")
-    return tuple(map(read_mu, stated))
-
-
-def _written_sizes(sizes: tuple[float, ...]) -> Any:
-    return [_written(size) for size in sizes] if sizes[1:] else _written(sizes[0])
-
-
-# One record in one of many secret batches, all of whose outputs are released (docs, "Theory", 6.3).
-
-
-class Allocations(Repeated[Allocation]):
-    """Allocations of independent releases."""
-
-    CURVES = MappingProxyType(
-        {
-            "random_allocation": (
-                "shares",
-                "sizes",
-                "counts",
-                "opposite",
-                "displaces",
-                "hub",
-                "common",
-            )
-        }
-    )
-
-    @classmethod
-    def read(cls, curve: Any, count: int) -> Self:
-        """`count` allocations as a trade-off function in JSON states them."""
-        several(curve, count)
-        for name in ("opposite", "displaces"):
-            if not isinstance(curve[name], bool):
-                raise Refused(f"{name}: expected true or false, got {curve[name]!r}")
-        columns = [curve[name] for name in ("shares", "sizes", "counts")]
-        if not columns[0] or len({len(column) for column in columns}) != 1:
-            raise Refused("shares: expected one share, size and count for each group of labels")
-        common = curve.get("common", [0.0] * len(columns[0]))
-        if not isinstance(common, list) or len(common) != len(columns[0]):
-            raise Refused("common: expected one for each group of labels")
-        labels = tuple(
-            LabelGroup(Fraction(nonnegative("shares", share)), _sizes(size), _count(n), read_mu(a))
-            for share, size, n, a in timed(zip(*columns, common, strict=True))
-        )
-        if len({len(one.sizes) for one in labels}) != 1:
-            raise Refused("sizes: expected as many for every group")
-        if not sum(one.share for one in labels) <= _WHOLE:
-            raise Refused("shares: expected a sum of at most 1")
-        hub = read_mu(curve.get("hub", 0.0))
-        one = Allocation(labels, curve["opposite"], curve["displaces"], count, hub)
-        if any(a.common for a in labels):
-            if one.opposite or one.displaces or len(labels[0].sizes) > 1:
-                raise Refused("common: expected none where records displace or replace others")
-            if not abs(one.left) <= _WHOLE - 1:
-                raise Refused("shares: expected a sum of 1")
-        if hub and not (one.displaces and one.left > 0):
-            raise Refused("hub: expected 0, unless records are displaced and shares are below 1")
-        return cls((one,))
-
-    def missing(self, claimed: Self) -> str | None:
-        """A sentence if an allocation has no claimed one of its own that covers it; else None."""
-        count = uncovered(
-            [(one, one.times) for one in self.entries],
-            [(one, one.times) for one in claimed.entries],
-        )
-        if not count:
-            return None
-        return f"factors: {count} random allocations are not covered by the claimed ones"
-
-    def write(self, product: dict[str, Any]) -> None:
-        """Adds an entry for every allocation to the `factors` of a product in JSON."""
-        for one in self.entries:
-            product["factors"].append(
-                {
-                    "kind": "random_allocation",
-                    "shares": [double_above(labels.share) for labels in one.labels],
-                    "sizes": [_written_sizes(labels.sizes) for labels in one.labels],
-                    "counts": [labels.count for labels in one.labels],
-                    "opposite": one.opposite,
-                    "displaces": one.displaces,
-                    "count": one.times,
-                }
-                | ({"hub": _written(one.hub)} if one.hub else {})
-                | (
-                    {"common": [_written(labels.common) for labels in one.labels]}
-                    if any(labels.common for labels in one.labels)
-                    else {}
-                )
-            )
-
-    @property
-    def text(self) -> str:
-        """How many batches stay secret, in words."""
-        first = self.entries[0]
-        count = sum(one.count for one in first.labels) + (first.hub > 0.0)
-        return f"one of {count} secret batches"
-
-
-FACTORS = (SampledGaussians, SecretMixtures, Allocations)
+FACTORS = (SampledGaussians, SecretMixtures)

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import Refused, closed, positions, timed
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors import Factor
+from pabi.verification.factors.allocations import Allocation, Allocations, LabelGroup
 from pabi.verification.factors.closed_forms import Failure, Gaussians
-from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.replay import RoundedSteps
 from pabi.verification.subjects import of_runs

@@ -13,6 +13,7 @@ from typing import Any
 from flint import arb, fmpq
 
 from pabi.describe.accounted import selection_sentences
+from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import Refused, closed, double_below, nonnegative, timed
 from pabi.verification.bounds import Bounds, JointBound, read_bounds, uncovered
 from pabi.verification.factors.closed_forms import (
@@ -123,7 +124,7 @@ def _at_most(bound: JointBound, log: float, most: Any) -> bool:
         if single is not None and single.size == 1:
             return bool(delta(single.entries[0][0], log) <= most)
     at = double_below(_fraction_below(most))
-    return 0.0 < at < 1.0 and bound.epsilon(at, log) <= log
+    return 0.0 < at < 1.0 and TradeOff.from_dict(bound.curve()).epsilon(at) <= log
 
 
 def _gaussian(mu: float, log: float) -> Any:

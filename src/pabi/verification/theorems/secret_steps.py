@@ -17,7 +17,6 @@ import numpy as np
 from flint import arb, fmpq
 
 from pabi.describe.batches import BallsInBins
-from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import (
     Refused,
     closed,
@@ -29,8 +28,8 @@ from pabi.verification.arithmetic import (
 )
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors import Factor
+from pabi.verification.factors.allocations import Allocation, Allocations, LabelGroup
 from pabi.verification.factors.closed_forms import Failure, Gaussians
-from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce, binomial_tail
 from pabi.verification.subjects import of_runs

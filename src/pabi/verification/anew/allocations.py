@@ -21,18 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, partial
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from flint import arb, ctx
 
+from pabi.verification.anew.common_moves import CommonMoves
+from pabi.verification.anew.label_sums import LabelPlaces, LabelSum, Side, Sides, up
+from pabi.verification.anew.laws import Array, Law
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.common_moves import CommonMoves
-from pabi.verification.label_sums import LabelPlaces, LabelSum, Side, Sides, up
-from pabi.verification.products import Array, Law
+from pabi.verification.factors.allocations import LEFT, Allocation
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses;
 # those with a hub; how far apart its ζ are.
@@ -55,61 +54,10 @@ _HARDLY = 0.01  # of the largest value
 _LEAST, _GREATEST = 1e-5, 9.0  # sizes that are looked at here
 _FARTHEST = 300.0
 _CLOSE = 1e-4
-_LEFT = Fraction(1, 10**12)  # by how much less a claimed hub may have, which is made good
 _OUTER, _NEXT, _LOWEST = (9.0, 8.0), 7.0, -9.0  # ζ beyond the hub's size, and the least
 _PART = 1e-9  # more than a part of a chord is off by, for sizes that are looked at
 _FINER = 24  # ζ between two r
 _ENOUGH = 1e-5  # of δ may lie below the last ζ
-
-
-class _Covering(Protocol):
-    """What may stand for another of its kind."""
-
-    def covers(self, needed: Self, /) -> bool:
-        """Whether this reveals no less."""
-
-
-T = TypeVar("T", bound=_Covering)
-
-
-def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]]) -> int:
-    """How many of what is needed find nothing of their own among the first that cover them."""
-    left, missing = [times for _, times in offered], 0
-    for one, count in timed(needed):
-        for i, (other, _) in enumerate(offered):
-            if count and left[i] and other.covers(one):
-                taken = min(count, left[i])
-                count, left[i] = count - taken, left[i] - taken
-        missing += count
-    return missing
-
-
-@dataclass(frozen=True)
-class LabelGroup:
-    """`count` labels of the probability `share` together, each of which moves its outputs by one of `sizes`:
-    by which, is drawn for all of them, and everybody sees it. `common`: how far each moves one more output,
-    the same for all labels."""
-
-    share: Fraction
-    sizes: tuple[float, ...]
-    count: int
-    common: float = 0.0
-
-    @property
-    def seen(self) -> tuple[float, ...]:
-        """How far a label moves all its outputs together, at most."""
-        if not self.common:
-            return self.sizes
-        return tuple(math.nextafter(math.hypot(x, self.common), math.inf) for x in self.sizes)
-
-    def covers(self, needed: LabelGroup, /) -> bool:
-        """Whether a label of these is no less likely, and moves no less, than one of those."""
-        return (
-            len(self.sizes) == len(needed.sizes)
-            and all(a >= b for a, b in zip(self.sizes, needed.sizes, strict=True))
-            and self.common >= needed.common
-            and self.share * needed.count >= needed.share * self.count
-        )
 
 
 # (opposite, displaces) ↦ Y above and below 0, in the first order of the data sets and, if it differs, in the
@@ -122,42 +70,6 @@ _SIDES = {
 }
 # opposite ↦ for each order, what a hub adds.
 _LAST = {False: ((1, 0), (0, -1)), True: ((1, -1),)}
-
-
-class Allocation(NamedTuple):
-    """One record in one of many batches. `opposite`: whether another record moves the outputs on the other
-    data set; `displaces`: whether it takes the place of another record; `times`: how many there are; `hub`:
-    how far the last batch moves its outputs, where the displaced record goes there. What is left of 1 is the
-    share of the hub."""
-
-    labels: tuple[LabelGroup, ...]
-    opposite: bool
-    displaces: bool
-    times: int = 1
-    hub: float = 0.0
-
-    @property
-    def seen(self) -> float:
-        """A μ whose Gaussian reveals no less: that of the batch in sight."""
-        largest = max(self.hub, *(max(one.seen) for one in self.labels))
-        return largest * (2.0 if self.opposite else 1.0)
-
-    @property
-    def left(self) -> Fraction:
-        """What is left of 1."""
-        return 1 - sum((one.share for one in self.labels), Fraction(0))
-
-    def covers(self, needed: Allocation, /) -> bool:
-        """Whether this reveals no less: for every label it has one of its own that covers it."""
-        if (self.opposite, self.displaces) != (needed.opposite, needed.displaces):
-            return False
-        if not self.hub >= needed.hub or (self.hub and not self.left >= needed.left - _LEFT):
-            return False
-        offered = sorted(self.labels, key=lambda labels: labels.sizes)
-        demands = sorted(needed.labels, key=lambda labels: labels.sizes, reverse=True)
-        return not uncovered(
-            [(one, one.count) for one in demands], [(one, one.count) for one in offered]
-        )
 
 
 def _excess(
@@ -229,7 +141,7 @@ class _Hub:
         value, doubt = last.at(z, a, epsilon)
         # Another share of the hub, by a little, moves t by no more than this.
         slack = math.exp(epsilon) * ratio + np.maximum(1.0, 1.0 / scale)
-        at = (-self.share * value - doubt) / scale - (_VALUE + float(_LEFT)) * slack
+        at = (-self.share * value - doubt) / scale - (_VALUE + float(LEFT)) * slack
         total, integral = np.zeros(z.size), 0.0
         for k in range(0, z.size, _FINER):
             near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))

@@ -29,8 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb, ctx
 
+from pabi.verification.anew.laws import Array
+from pabi.verification.anew.sums import Spectrum, characteristic, tilted
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.products import Array, Spectrum, characteristic, tilted
 
 _ULP = 2.0**-53
 _VALUE = 1e-12  # relative: more than a value of L errs

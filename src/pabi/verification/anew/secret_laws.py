@@ -1,4 +1,4 @@
-"""Losses of secret mixtures, finitely many in place of all, computed anew (see `products`, 1).
+"""Losses of secret mixtures, finitely many in place of all, see `sums`, 1.
 
 In either order the pair is P = Σ w·N(m, 1) against Q = Σ v·N(n, 1) with every n below every m, perhaps after
 turning the line around. So the likelihood ratio grows with z. What lies between two places is replaced by two
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb, ctx, fmpq
 
+from pabi.verification.anew.laws import Law, reach_of, reversed_masses
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.factors.mixtures import SecretParts
-from pabi.verification.products import Law, Sampled, reach_of, reversed_masses
+from pabi.verification.factors.mixtures import Sampled, SecretParts
 
 _MOST_PLACES = 4_000
 _ENOUGH = 112  # bits: differences of masses, and of losses, keep more digits than a double has

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
+from pabi.verification.anew.label_sums import LabelPlaces, Side, Sides, up
+from pabi.verification.anew.laws import Array
 from pabi.verification.arithmetic import BITS, timed
-from pabi.verification.label_sums import LabelPlaces, Side, Sides, up
-from pabi.verification.products import Array
 
 _LEAST = 1e-3  # a smaller α counts as this, and so does a smaller range
 _FAR = 8.5  # ξ beyond the largest α, or below 0

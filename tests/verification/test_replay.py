@@ -24,7 +24,14 @@ from pabi.verification.arithmetic import (
     fraction_of,
 )
 from pabi.verification.replay import Claim, PaidBlocks, Replay, RoundedSteps, replayed
-from pabi.verification.roundings import products_above, products_below, slopes_above
+from pabi.verification.roundings import (
+    Fine,
+    OutOfReach,
+    products_above,
+    products_after,
+    products_below,
+    slopes_above,
+)
 
 SHAPES = ("even", "contracting", "expanding", "mixed", "fading", "steep", "noiseless", "tiny")
 
@@ -132,7 +139,7 @@ def test_doubles_prove_nothing_that_is_not_so_and_nearly_all_that_is(shape):
         for size in (1, min(period, t)):
             try:
                 costs = in_doubles(steps, cases, size)
-            except replay.OutOfReach:
+            except OutOfReach:
                 continue
             for margin, case, cost in zip(margins, cases, costs, strict=True):
                 left, spent = exactly(steps, case)
@@ -189,7 +196,7 @@ def test_what_many_roundings_lose_is_counted(size):
 def test_products_and_quotients_are_known_to_more_than_doubles():
     rng = np.random.default_rng(2)
     a, b = (np.exp(rng.uniform(-600.0, 600.0, 200)) for _ in range(2))
-    one, other = replay.Fine.of(a), replay.Fine.of(b, 2.0**-60, 5)
+    one, other = Fine.of(a), Fine.of(b, 2.0**-60, 5)
     for fine, of in (
         (one.times(other), lambda x, y: x * y),
         (one.over(other), lambda x, y: x / y),
@@ -205,7 +212,7 @@ def test_sums_over_parts_of_cells_are_known_to_more_than_doubles():
     rng = np.random.default_rng(4)
     t, size = 40, 7
     c, sigma = rng.uniform(0.3, 1.2, t), np.exp(rng.normal(0.0, 3.0, t)) * (rng.random(t) < 0.8)
-    cells = replay.Cells(sigma, replay.products_after(c), size)
+    cells = replay.Cells(sigma, products_after(c), size)
     pairs = [(i, j) for i in range(t) for j in range(i, t) if i // size == j // size]
     begin, end = (np.array(x) for x in zip(*pairs, strict=True))
     with np.errstate(all="ignore"):

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -52,7 +51,20 @@ from pabi.verification.arithmetic import (
     positions,
     timed,
 )
-from pabi.verification.roundings import Array, Integers, two_product, two_sum
+from pabi.verification.roundings import (
+    FAR,
+    POWERS,
+    Array,
+    Fine,
+    Integers,
+    OutOfReach,
+    over,
+    products_after,
+    sums_from,
+    sums_until,
+    two_product,
+    two_sum,
+)
 
 # Payments, as a case states them.
 
@@ -150,95 +162,6 @@ def replayed(steps: RoundedSteps, paid: PaidBlocks) -> Any:
 # In doubles: many cases at once.
 
 
-class OutOfReach(Exception):
-    """Doubles leave it open."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fine:
-    """Numbers head·(1 + tail)·2^power, head being 0 or from ½ to 1."""
-
-    head: Array
-    tail: Array
-    power: Integers
-
-    @classmethod
-    def of(cls, x: Array, tail: Any = 0.0, power: Any = 0) -> Fine:
-        """The numbers x·(1 + tail)·2^power."""
-        head, shift = np.frexp(x)
-        return cls(head, np.broadcast_to(tail, head.shape), shift + power)
-
-    def at(self, which: Any) -> Fine:
-        """Some of the numbers."""
-        return Fine(self.head[which], self.tail[which], self.power[which])
-
-    def times(self, other: Fine) -> Fine:
-        """The products."""
-        product, lost = two_product(self.head, other.head)
-        tail = self.tail + other.tail + _over(lost, product)
-        return Fine.of(product, tail, self.power + other.power)
-
-    def over(self, other: Fine) -> Fine:
-        """The quotients, where the others are not 0."""
-        quotient = self.head / other.head
-        product, lost = two_product(quotient, other.head)
-        tail = self.tail - other.tail + _over((self.head - product) - lost, self.head)
-        return Fine.of(quotient, tail, self.power - other.power)
-
-    def largest(self, starts: Integers) -> Integers:
-        """The largest powers of those that are not 0, in each part that begins at one of `starts`."""
-        return np.maximum.reduceat(np.where(self.head > 0.0, self.power, -_POWERS), starts)
-
-    def scaled(self, power: Any, least: float) -> Array:
-        """The heads in units of 2^power, or `least` where they are below 2^-900 and not 0."""
-        apart = np.clip(self.power - power, -_FAR - 1, _FAR)
-        heads = np.ldexp(self.head, apart.astype(np.int32))
-        return np.where((apart < -_FAR) & (self.head > 0.0), least, heads)
-
-
-_FAR = 900
-
-
-def _over(lost: Array, of: Array) -> Array:
-    return np.divide(lost, of, out=np.zeros_like(lost), where=of > 0.0)
-
-
-def _sums(head: Array, tail: Array) -> tuple[Array, Array]:
-    """The sums of the numbers head·(1 + tail) up to each, along the last axis, as two numbers to be added."""
-    sums = np.cumsum(head, axis=-1)
-    total, lost = two_sum(sums[..., :-1], head[..., 1:])
-    if not np.array_equal(total, sums[..., 1:]):
-        raise OutOfReach  # added up in another order
-    rest = np.cumsum(head * tail, axis=-1)
-    rest[..., 1:] += np.cumsum(lost, axis=-1)
-    return sums, rest
-
-
-def _sums_from(head: Array, tail: Array) -> tuple[Array, Array]:
-    """The sums from each on."""
-    sums, rest = _sums(head[..., ::-1], tail[..., ::-1])
-    return sums[..., ::-1], rest[..., ::-1]
-
-
-def products_after(c: Array) -> Fine:
-    """W_k, the product of the slopes after each step."""
-    factors = c[:0:-1]
-    if not (factors > 0.0).all():
-        raise OutOfReach
-    heads, powers = np.frexp(factors)
-    # Powers of two are taken out where they keep the products near 1.
-    level = np.rint(np.cumsum(np.log2(heads)))
-    factors = np.ldexp(heads, -np.diff(level, prepend=0.0).astype(np.int32))
-    products = np.concatenate(([1.0], np.cumprod(factors)))
-    rounded, lost = two_product(products[:-1], factors)
-    near = (products > 0.125) & (products < 8.0)
-    if not near.all() or not np.array_equal(rounded, products[1:]):
-        raise OutOfReach
-    tails = np.concatenate(([0.0], np.cumsum(lost / rounded)))
-    total = np.concatenate(([0], np.cumsum(powers, dtype=np.int64) + level.astype(np.int64)))
-    return Fine.of(products, tails, total).at(slice(None, None, -1))
-
-
 class Cells:
     """Sums of (σ·W)² over parts of cells of `size` steps each."""
 
@@ -249,16 +172,16 @@ class Cells:
         head, tail = (np.pad(x, padding).reshape(count, size) for x in (noise.head, noise.tail))
         power = np.pad(noise.power, padding).reshape(count, size)
         some = head > 0.0
-        largest = np.where(some, power, -_POWERS).max(axis=1)
+        largest = np.where(some, power, -POWERS).max(axis=1)
         self.size, self.power = size, np.where(some.any(axis=1), largest, 0)
         apart = power - self.power[:, None]
         if ((apart < -_DEEP) & some).any():
             raise OutOfReach
         here = np.ldexp(head, np.clip(apart, -_DEEP, 0).astype(np.int32))
         square, lost = two_product(here, here)
-        tails = 2.0 * tail + _over(lost, square)
-        self.until = [x.reshape(-1) for x in _sums(square, tails)]
-        self.since = [x.reshape(-1) for x in _sums_from(square, tails)]
+        tails = 2.0 * tail + over(lost, square)
+        self.until = [x.reshape(-1) for x in sums_until(square, tails)]
+        self.since = [x.reshape(-1) for x in sums_from(square, tails)]
 
     def between(self, begin: Integers, end: Integers) -> tuple[Fine, Array]:
         """The sums over the steps begin, …, end of one cell, and κ of each."""
@@ -276,10 +199,9 @@ class Cells:
             head[inside], lost = two_sum(whole, -beyond)
             rest[inside] = lost + (more - less)
             worst[inside] = np.where(whole > 0.0, whole / head[inside], 1.0)
-        return Fine.of(head, _over(rest, head), 2 * self.power[begin // self.size]), worst
+        return Fine.of(head, over(rest, head), 2 * self.power[begin // self.size]), worst
 
 
-_POWERS = 1 << 40  # exponents of two are within these bounds
 _DEEP = 400  # those in one cell differ by no more
 _EXTRA = 16  # operations beside those of every step
 _REACH = 2.0**22  # κ times the steps, at most
@@ -320,7 +242,7 @@ class _Places(NamedTuple):
     def sums_from(self, numbers: Fine, unit: Integers, least: float) -> Array:
         """The sums from each column on, in units of 2^unit of the row."""
         heads = self._table(numbers.scaled(unit[self.row], least))
-        sums, rest = _sums_from(heads, self._table(numbers.tail))
+        sums, rest = sums_from(heads, self._table(numbers.tail))
         return np.asarray(sums + rest)
 
     def _table(self, values: Array) -> Array:
@@ -427,7 +349,7 @@ class Doubles:
         return moved.times(Fine.of(self.steps.c[tau])).times(self.later.at(tau))
 
 
-_LITTLE = 2.0 ** (1 - _FAR)
+_LITTLE = 2.0 ** (1 - FAR)
 
 
 class Claim(NamedTuple):
@@ -486,7 +408,7 @@ def _in_doubles(replay: Doubles, claims: list[Claim]) -> list[Any]:
     """What each of the claims costs; None where doubles leave open whether it clears, or costs so little."""
     costs: list[Any] = [None] * len(claims)
     shifts = [claim.paid.shift for claim in claims]
-    few = [i for i, x in enumerate(shifts) if np.all((x > -_POWERS) & (x < _POWERS))]
+    few = [i for i, x in enumerate(shifts) if np.all((x > -POWERS) & (x < POWERS))]
     try:
         with np.errstate(all="ignore"):
             some = list(replay.costs([claims[i].paid for i in few]))

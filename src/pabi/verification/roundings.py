@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,100 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
     high, tall = here - (here - a), there - (there - b)
     low, small = a - high, b - tall
     return product, ((high * tall - product) + high * small + low * tall) + low * small
+
+
+# Numbers with what their roundings lost: the lemma in `replay` says how well they are known.
+
+
+FAR = 900
+POWERS = 1 << 40  # exponents of two are within these bounds
+
+
+class OutOfReach(Exception):
+    """Doubles leave it open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fine:
+    """Numbers head·(1 + tail)·2^power, head being 0 or from ½ to 1."""
+
+    head: Array
+    tail: Array
+    power: Integers
+
+    @classmethod
+    def of(cls, x: Array, tail: Any = 0.0, power: Any = 0) -> Fine:
+        """The numbers x·(1 + tail)·2^power."""
+        head, shift = np.frexp(x)
+        return cls(head, np.broadcast_to(tail, head.shape), shift + power)
+
+    def at(self, which: Any) -> Fine:
+        """Some of the numbers."""
+        return Fine(self.head[which], self.tail[which], self.power[which])
+
+    def times(self, other: Fine) -> Fine:
+        """The products."""
+        product, lost = two_product(self.head, other.head)
+        tail = self.tail + other.tail + over(lost, product)
+        return Fine.of(product, tail, self.power + other.power)
+
+    def over(self, other: Fine) -> Fine:
+        """The quotients, where the others are not 0."""
+        quotient = self.head / other.head
+        product, lost = two_product(quotient, other.head)
+        tail = self.tail - other.tail + over((self.head - product) - lost, self.head)
+        return Fine.of(quotient, tail, self.power - other.power)
+
+    def largest(self, starts: Integers) -> Integers:
+        """The largest powers of those that are not 0, in each part that begins at one of `starts`."""
+        return np.maximum.reduceat(np.where(self.head > 0.0, self.power, -POWERS), starts)
+
+    def scaled(self, power: Any, least: float) -> Array:
+        """The heads in units of 2^power, or `least` where they are below 2^-900 and not 0."""
+        apart = np.clip(self.power - power, -FAR - 1, FAR)
+        heads = np.ldexp(self.head, apart.astype(np.int32))
+        return np.where((apart < -FAR) & (self.head > 0.0), least, heads)
+
+
+def over(lost: Array, of: Array) -> Array:
+    """What was lost, relative to what it was lost of; 0 where that is 0."""
+    return np.divide(lost, of, out=np.zeros_like(lost), where=of > 0.0)
+
+
+def sums_until(head: Array, tail: Array) -> tuple[Array, Array]:
+    """The sums of the numbers head·(1 + tail) up to each, along the last axis, as two numbers to be added."""
+    sums = np.cumsum(head, axis=-1)
+    total, lost = two_sum(sums[..., :-1], head[..., 1:])
+    if not np.array_equal(total, sums[..., 1:]):
+        raise OutOfReach  # added up in another order
+    rest = np.cumsum(head * tail, axis=-1)
+    rest[..., 1:] += np.cumsum(lost, axis=-1)
+    return sums, rest
+
+
+def sums_from(head: Array, tail: Array) -> tuple[Array, Array]:
+    """The sums of the numbers from each on."""
+    sums, rest = sums_until(head[..., ::-1], tail[..., ::-1])
+    return sums[..., ::-1], rest[..., ::-1]
+
+
+def products_after(c: Array) -> Fine:
+    """W_k, the product of the slopes after each step."""
+    factors = c[:0:-1]
+    if not (factors > 0.0).all():
+        raise OutOfReach
+    heads, powers = np.frexp(factors)
+    # Powers of two are taken out where they keep the products near 1.
+    level = np.rint(np.cumsum(np.log2(heads)))
+    factors = np.ldexp(heads, -np.diff(level, prepend=0.0).astype(np.int32))
+    products = np.concatenate(([1.0], np.cumprod(factors)))
+    rounded, lost = two_product(products[:-1], factors)
+    near = (products > 0.125) & (products < 8.0)
+    if not near.all() or not np.array_equal(rounded, products[1:]):
+        raise OutOfReach
+    tails = np.concatenate(([0.0], np.cumsum(lost / rounded)))
+    total = np.concatenate(([0], np.cumsum(powers, dtype=np.int64) + level.astype(np.int64)))
+    return Fine.of(products, tails, total).at(slice(None, None, -1))
 
 
 # Rational functions of a schedule, rounded to the next double.

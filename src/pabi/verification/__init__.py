@@ -9,7 +9,8 @@ read:
 - `replay` goes through payments, `roundings` through schedules, many steps at once;
 - `subjects` tells what it is about, and `derivation`, `ordered_runs`, `drawn_runs`, `forgetting`, `samplers`
   what the description says of it; `schemes` is all that is known of batches, `losses` of losses;
-- `theorems` holds a file for each family of theorems, `cases` goes through the places of a secret order;
+- `theorems` holds a file for each family of theorems, `cases` replays what is paid for each case, and
+  `places` tells which records these have to be about;
 - `factors` holds the kinds of what bounds are made of;
 - `bounds` compares what is claimed with what is proven;
 - `anew` composes ε once more, for whoever asks.

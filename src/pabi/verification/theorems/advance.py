@@ -36,16 +36,18 @@ from pabi.verification.cases import (
     CaseCheck,
     ClaimedCase,
     LinearCases,
+    of_cases,
+)
+from pabi.verification.factors.closed_forms import Part
+from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.places import (
     every_pair,
     every_position,
     last_to_first,
-    of_cases,
     pairs_of_later_uses,
     read_range,
     weighed,
 )
-from pabi.verification.factors.closed_forms import Part
-from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.replay import Claim, PaidBlocks, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload

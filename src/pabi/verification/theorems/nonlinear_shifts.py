@@ -14,14 +14,13 @@ from pabi.verification.arithmetic import Refused, columns, integer, mu_of, posit
 from pabi.verification.cases import (
     OneByOne,
     check_start,
-    every_position,
     of_cases,
-    worst_position,
 )
 from pabi.verification.derivation import Derived
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.losses import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.places import every_position, worst_position
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import KEYS, Iteration, claims_some, named_with_cells, proven
 from pabi.verification.theorem import Payload, ProofCheck, Proven

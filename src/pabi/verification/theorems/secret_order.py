@@ -1,6 +1,6 @@
 """Secret orders: a record in one of several places, once or anew in every epoch.
 
-`verification.cases` goes through the places and replays what is paid for each.
+`verification.places` goes through the places, `verification.cases` replays what is paid for each.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from pabi.verification.cases import (
     ClaimedCase,
     LinearCases,
     WrittenOut,
-    every_last_place,
-    every_pair,
-    every_position,
     of_cases,
-    pairs_of_later_uses,
-    read_range,
-    weighed,
 )
 from pabi.verification.factors.closed_forms import Failure, Part
 from pabi.verification.factors.mixtures import SecretMixtures
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.places import (
+    every_last_place,
+    every_pair,
+    every_position,
+    pairs_of_later_uses,
+    read_range,
+    weighed,
+)
 from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs

@@ -20,10 +20,10 @@ from pabi.verification.cases import (
     of_cases,
     read_blocks,
     without,
-    worst_position,
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.places import worst_position
 from pabi.verification.replay import Claim, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import (

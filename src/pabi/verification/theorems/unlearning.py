@@ -30,12 +30,12 @@ from pabi.verification.cases import (
     proven_by,
     proven_mu,
     stated_mu,
-    worst_position,
 )
 from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.closed_forms import Failure, Gaussians, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
 from pabi.verification.ordered_runs import UseSteps, check_uses
+from pabi.verification.places import worst_position
 from pabi.verification.replay import Claim, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named

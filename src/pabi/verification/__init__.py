@@ -309,8 +309,8 @@ def _least(curve: TradeOff, delta: float) -> float:
         return min(_least(part, delta) for part in curve.parts)
     factors = [factor for factor, _ in curve.factors] if isinstance(curve, Product) else []
     # Of a secret place nothing is known from below; its ε, from above, would take seconds.
-    known = (factor for factor in factors if not isinstance(factor, RandomAllocation))
-    return max((factor.epsilon_bounds(delta)[0] for factor in known), default=0.0)
+    others = (factor for factor in factors if not isinstance(factor, RandomAllocation))
+    return max((factor.epsilon_bounds(delta)[0] for factor in others), default=0.0)
 
 
 def _check_factors(curve: dict[str, Any]) -> None:

@@ -85,8 +85,8 @@ def verify(
         bool,
         typer.Option(
             "--again",
-            help="Compose the stated epsilon of random batches once more, by other code than read it. Of full "
-            "shuffles that takes minutes: state --seconds.",
+            help="Compose the stated epsilon of random batches once more, by other code than read it. Of "
+            "full shuffles that takes minutes: state --seconds.",
         ),
     ] = False,
     seconds: Seconds = None,

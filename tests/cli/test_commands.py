@@ -96,6 +96,16 @@ def test_account_shows_what_a_reading_rests_on():
     assert guarantee.method in result.out
 
 
+def test_composition_is_said_to_see_an_order_that_is_secret(tmp_path):
+    """Every model alone may cost less where nobody sees the batches."""
+    shuffled = toml(RUN, batches={"kind": "shuffle_once", "size": 100})
+    for text, what in ((toml(RUN), "every iterate"), (shuffled, "every iterate and all batches")):
+        (tmp_path / "run.toml").write_text(text)
+        for reading in (("--delta", "1e-6"), ("--epsilon", "1")):
+            said = run("account", str(tmp_path / "run.toml"), *reading).out
+            assert f" if {what} were released" in said
+
+
 @every("epsilon, status", [("4.34", 0), ("4.33", 1)])
 def test_gate(epsilon, status):
     said = run(*ACCOUNT, "--epsilon", epsilon)

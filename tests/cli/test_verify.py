@@ -166,10 +166,10 @@ def test_models_that_cannot_be_compared(model, tmp_path):
     skops.io.dump(contextlib.nullcontext(), foreign)
     text = model.guarantee_.to_json()
     for file, words in (
-        (broken, "expected a model (skops)"),
+        (broken, "expected a model (skops, or"),
         (foreign, "of pabi's types only"),
         (tmp_path / "dict.skops", "expected a"),
-        (tmp_path / "nowhere.skops", "expected a model (skops)"),
+        (tmp_path / "nowhere.skops", "saved): No such file"),
     ):
         assert_one_line(verified(text, "--model", str(file)), words)
     bare = RUN.guarantee(DELTA).to_json()

@@ -179,7 +179,7 @@ def test_keywords_of_other_libraries_are_answered():
         ("weight_decay", 0.01, "loss.with_l2(0.01)"),
         ("lr", 0.1, "step_size=0.1"),
         ("learning_rate", np.ones((9, 9)), "step_size="),
-        ("batch_size", 32, "batches=pabi.ShuffleOnce(32)"),
+        ("batch_size", 32, "batches=pabi.Reshuffle(32)"),
         ("max_grad_norm", 1.5, "clip_norm=1.5"),
     ):
         for message in (

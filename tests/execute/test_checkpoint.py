@@ -131,6 +131,9 @@ def test_two_crashes_in_a_row(unpriced, tmp_path):
     other.write_text("somebody's work")
     both = {"resume": path, "checkpoint": other}
     assert "exists" in refused("checkpoint", train, run, Records(), [0.5], **both)
+    both["checkpoint"] = tmp_path / "nowhere" / "run.ckpt"
+    assert "No such" in refused("checkpoint", train, run, Records(), [0.5], **both)
+    both["checkpoint"] = other
     other.unlink()
     for seconds in (-1.0, math.nan, "60"):
         refused(

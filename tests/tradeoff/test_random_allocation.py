@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation
+from pabi.tradeoff.certificate import curve_in_words
 from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, orders
 from support.every_case import every
 
@@ -50,6 +51,11 @@ def test_few_labels_against_their_definition(sizes, weights, opposite, displaces
         assert found <= most * (1.0 + 1e-9)
         if least > 1e-3:
             assert found <= 1.004 * least
+
+
+def test_a_guarantee_has_words_for_it():
+    curve = RandomAllocation([0.8], [0.5], [4], False, True, hub=0.5)
+    assert curve_in_words(curve) == "one of 5 secret batches"
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)

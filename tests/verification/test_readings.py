@@ -15,7 +15,7 @@ from scipy.stats import norm
 import pabi
 from pabi.cli import main
 from pabi.numbers.showing import shown
-from pabi.verification import _misread, _read
+from pabi.verification import _least, _misread, _read
 from pabi.verification.anew.secret_laws import laws_of
 from pabi.verification.arithmetic import Limits, Refused, within
 from pabi.verification.bounds import JointBound, read_bound
@@ -99,7 +99,7 @@ def test_for_want_of_time_to_compose_it_again_an_epsilon_is_refused(monkeypatch)
     guarantee = a_run(pabi.Poisson(100)).guarantee(DELTA)
 
     def slow(self, delta, enough):
-        raise Refused("time: it takes more than 9 s (seconds)")
+        raise Refused("time: nothing is decided within 9 s")
 
     monkeypatch.setattr(JointBound, "epsilon", slow)
     verdict = pabi.verify(guarantee, again=True)
@@ -144,6 +144,15 @@ def test_an_epsilon_below_that_of_a_single_factor_is_refused(monkeypatch, pick):
     stated = {"epsilon": 0.0, "delta": 1e-20, "tradeoff": curve.to_dict()}
     assert _misread(stated).startswith("epsilon: a single factor reveals 16.7")
     assert _misread(stated | {"epsilon": one.epsilon(1e-20)}) is None
+
+
+def test_no_time_is_lost_on_a_factor_of_which_nothing_is_known_from_below(monkeypatch):
+    """Its ε would be computed from above, in seconds, and dropped."""
+    hidden = pabi.tradeoff.RandomAllocation([1.0], [0.5], [10], False, False)
+    assert hidden.epsilon_bounds(DELTA)[0] == 0.0
+    monkeypatch.setattr(pabi.tradeoff.RandomAllocation, "epsilon_bounds", None)
+    curve = pabi.tradeoff.Product([(hidden, 5), (pabi.tradeoff.Gaussian(0.5), 1)])
+    assert _least(curve, DELTA) >= norm.isf(DELTA) * 0.25
 
 
 ALONE = [

@@ -46,6 +46,7 @@ from pabi.cli.writing import (
     origin,
     reading,
 )
+from pabi.describe.batches import BallsInBins, Reshuffle, ShuffleOnce
 from pabi.describe.files import Description, run_file, to_dict
 from pabi.describe.iteration import NoisyIteration
 from pabi.numbers.errors import (
@@ -183,7 +184,7 @@ def account(
             complain("gate", verdict)
     else:
         lines = [f"gate         {verdict}"] if gate else []
-        compared = _compared(best, cost, at, reads_delta=delta is None)
+        compared = _compared(best, cost, at, _every(description), reads_delta=delta is None)
         lines += [headline, *origin(best), f"composition  {compared}"]
         emit("\n".join(lines + basis(best)))
     if not passed:
@@ -201,14 +202,21 @@ def _delta_at(description: Description, epsilon: float) -> tuple[Explanation, Gu
     return explanation, best, delta
 
 
-def _compared(best: Guarantee, epsilon: float, delta: float, reads_delta: bool) -> str:
-    """What releasing every iterate would cost."""
+def _every(description: Description) -> str:
+    """What composition charges for: of an order that is drawn, that it is seen as well."""
+    batches = getattr(description, "batches", None)
+    drawn = isinstance(batches, ShuffleOnce | Reshuffle | BallsInBins)
+    return f"if every iterate{' and all batches' * drawn} were released"
+
+
+def _compared(best: Guarantee, epsilon: float, delta: float, what: str, reads_delta: bool) -> str:
+    """What releasing more would cost."""
     if best.composition is None:
         return "does not apply"
     if reads_delta:
-        return f"delta {shown(best.composition.delta(epsilon))} if every iterate were released"
+        return f"delta {shown(best.composition.delta(epsilon))} {what}"
     every = best.composition.epsilon(delta)
-    text = f"epsilon {shown(every)} if every iterate were released"
+    text = f"epsilon {shown(every)} {what}"
     if 0.0 < epsilon < every < math.inf:
         text += f" ({shown_down(every / epsilon, 3)} times as much)"
     return text

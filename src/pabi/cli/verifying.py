@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
 
+_MODEL = "a model (skops, or a state that torch saved)"
 _SCOPES = {
     "run": "run (slopes, sensitivities and noises derived again from the description)",
     "iteration": "iteration (arithmetic only; the steps are taken as stated)",
@@ -84,7 +85,8 @@ def verify(
         bool,
         typer.Option(
             "--again",
-            help="Compose the stated epsilon of random batches once more, by other code than read it.",
+            help="Compose the stated epsilon of random batches once more, by other code than read it. Of "
+            "full shuffles that takes minutes: state --seconds.",
         ),
     ] = False,
     seconds: Seconds = None,
@@ -109,6 +111,8 @@ def verify(
     raw = stranger(file)
     text = text_of(file, raw, "a certificate or guarantee (JSON)")
     signed = None if signer is None else by_signer(file, raw, signer)
+    if model is not None:  # before what takes seconds
+        require(os.path.exists(model), model, f"expected {_MODEL}: No such file or directory")
     with within_seconds(seconds) as limits:
         verdict, data, stated_at = verdict_on_text(file, text, again=again, **limits)
         if not verdict.ok:
@@ -333,7 +337,7 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     model = read_skops(
         file,
         lambda foreign: f"expected a model of pabi's types only, got {foreign}",
-        lambda bad: f"expected a model (skops): {one_line(bad)}",
+        lambda bad: f"expected {_MODEL}: {one_line(bad)}",
     )
     require(hasattr(model, "fit"), file, f"expected a fitted model, got a {type(model).__name__}")
     try:

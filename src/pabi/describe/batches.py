@@ -684,7 +684,10 @@ def checked(batches: Any) -> Batches:
     what = repr(batches)
     if isinstance(batches, Batches):
         what = f"a {type(batches).__name__}, of which nothing is proven"
-    raise InvalidInput("batches", f"expected one of pabi's {names}, got {what}")
+    raise InvalidInput(
+        "batches",
+        f"expected one of pabi's {names}, of DataLoader(shuffle=True) Reshuffle(size), got {what}",
+    )
 
 
 def order_of(batches: Batches, n: int, steps: int) -> Order:

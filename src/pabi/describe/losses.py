@@ -1317,7 +1317,7 @@ def checked_loss(value: Any) -> Loss:
         return value
     kind = type(value).__name__
     what = f"a {kind}, of which nothing is proven" if isinstance(value, Loss) else repr(value)
-    raise InvalidInput("loss", f"expected a pabi.Loss, got {what}")
+    raise InvalidInput("loss", f"expected a pabi.Loss (of a network Loss.unknown()), got {what}")
 
 
 LOSS = by(lambda _, value: checked_loss(value))

@@ -66,7 +66,7 @@ OTHER_KEYWORDS = {
     "l2": "belongs to the loss: write loss.with_l2({})",
     "lr": "a run calls it step_size: write step_size={}",
     "learning_rate": "a run calls it step_size: write step_size={}",
-    "batch_size": "the scheme has the size: write batches=pabi.ShuffleOnce({}), or another scheme",
+    "batch_size": "the scheme has the size: of DataLoader(shuffle=True) write batches=pabi.Reshuffle({})",
     "max_grad_norm": "a run calls it clip_norm: write clip_norm={}",
 }
 

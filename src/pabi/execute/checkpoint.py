@@ -111,11 +111,17 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def refuse_existing(self) -> None:
-        """Raises InvalidInput where a file is in the way: it may be the only copy of somebody's work."""
+        """Raises InvalidInput where a file is in the way, which may be the only copy of somebody's work, and
+        where its folder is missing, before a minute of training is lost."""
         require(
             not self._path.exists(),
             "checkpoint",
             f"{self._path} exists: pass it as resume, or remove it to start over",
+        )
+        require(
+            self._path.parent.is_dir(),
+            "checkpoint",
+            f"cannot write {self._path}: No such file or directory",
         )
 
     def write_if_due(self, state: State) -> None:

@@ -78,7 +78,9 @@ def in_time() -> None:
     """Raises OutOfTime once the time is over."""
     limit = _until.get()
     if limit is not None and thread_time() > limit[0]:
-        raise OutOfTime(f"time: it takes more than {exact(limit[1])} s (seconds)")
+        raise OutOfTime(
+            f"time: nothing is decided within {exact(limit[1])} s: allow more by seconds, or --seconds"
+        )
 
 
 @contextmanager

@@ -134,6 +134,8 @@ def curve_in_words(curve: TradeOff) -> str:
             )
         case Gaussian() as gaussian:
             return f"μ = {shown(gaussian.mu)}"
+        case RandomAllocation() as hidden:
+            return str(hidden)
         case other:
             return repr(other)
 

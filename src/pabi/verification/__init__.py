@@ -29,7 +29,7 @@ from flint import ctx
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
 from pabi.numbers.validate import flag
-from pabi.tradeoff import Best, Product, TradeOff
+from pabi.tradeoff import Best, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import FORMAT, Guarantee
 from pabi.verification.arithmetic import (
@@ -310,7 +310,9 @@ def _least(curve: TradeOff, delta: float) -> float:
     if isinstance(curve, Best):
         return min(_least(part, delta) for part in curve.parts)
     factors = [factor for factor, _ in curve.factors] if isinstance(curve, Product) else []
-    return max((factor.epsilon_bounds(delta)[0] for factor in factors), default=0.0)
+    # Of a secret place nothing is known from below; its ε, from above, would take seconds.
+    others = (factor for factor in factors if not isinstance(factor, RandomAllocation))
+    return max((factor.epsilon_bounds(delta)[0] for factor in others), default=0.0)
 
 
 def _check_factors(curve: dict[str, Any]) -> None:

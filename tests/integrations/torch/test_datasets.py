@@ -123,6 +123,9 @@ def test_a_loader_that_chooses_or_changes_records_is_refused():
     ]
     for loader in loaders:
         assert "loader.dataset" in refused("dataset", dataset_of, loader)
+    endless = type("Endless", (data.IterableDataset,), {"__iter__": None})()
+    loader = data.DataLoader(endless, batch_size=2)
+    assert "which has a length" in refused("dataset", lambda: Pairs(dataset_of(loader)))
     line = "such as TensorDataset(inputs, targets), got a Tensor"
     assert line in refused("dataset", Pairs, (torch.ones(3, D), torch.ones(3)))
 

@@ -214,7 +214,9 @@ def groups(
     if not isinstance(order.sizes, FixedSizes):
         raise NotApplicable("a record's place changes those of no others: see secret place")
     if not order.spare:
-        raise NotApplicable(_NO_SPARE)
+        raise NotApplicable(
+            "every place of the permutation is in some batch: a spare place is asked for"
+        )
     if not run.constant and run.steps > _MOST_STEPS:
         raise NotApplicable(f"more than {_MOST_STEPS} steps, which are looked at one by one")
     # What one record moves by itself is what it moves if its neighbour is zero.

@@ -358,7 +358,7 @@ def _of_left_out(loader: Any, drawn: DrawnBatches) -> str:
         return ""
     return (
         f"batches of {batches.size} leave none of {n} records out, and batches of {other} would leave some: "
-        "their secret order is worth far more then, where every iterate is released"
+        "their secret order is worth more then, where every iterate is released"
     )
 
 

@@ -43,6 +43,8 @@ def dataset_of(source: Any) -> Any:
     if not isinstance(source, data.DataLoader):
         return source
     sampler, dataset = source.sampler, source.dataset
+    if isinstance(dataset, data.IterableDataset):
+        return dataset  # refused for what it is
     whole = type(sampler) is data.SequentialSampler or (
         type(sampler) is data.RandomSampler
         and not sampler.replacement

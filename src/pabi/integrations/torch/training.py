@@ -468,7 +468,7 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     ----------
     docs, "I have a PyTorch model".
     """
-    validate.instance("trained", trained, TrainedModule, "what train returned")
+    validate.instance("trained", trained, TrainedModule, "what train returned, not its module")
     content = {
         "format": FORMAT,
         "version": VERSION,

@@ -724,7 +724,8 @@ class MixtureLaw(Pair):
         if self.size <= APART:
             return self
         rest, log_rest = self.upper.rest, self.upper.log_rest
-        if self.symmetric:
+        if not self.upper.plain or self.lower != self.upper.turned:
+            # What is not drawn is as likely under P as under Q, of which neither is N(0, 1).
             return Labelled((0.0, math.inf), (rest, self.upper.share))
         if self.upper.most < math.inf:
             return Discrete(np.array([-log_rest]), np.array([1.0]))

@@ -10,7 +10,15 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from pabi import FixedSize, Loss, NoisySGD, Poisson, tradeoff
-from pabi.tradeoff import ApproxDP, BoundedRange, Gaussian, PoissonSubsampled, Product, Subsampled
+from pabi.tradeoff import (
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    PoissonSubsampled,
+    Product,
+    SecretMixture,
+    Subsampled,
+)
 from pabi.tradeoff.law import Half, MixtureLaw
 from support.every_case import every
 
@@ -59,6 +67,15 @@ def test_moments_are_those_of_a_fine_sum(mu, shares, powers, rel):
     for p, power in itertools.product(shares, powers):
         truth = pytest.approx(integrated(mu, p, 1.0 + power), rel=rel, abs=1e-12)
         assert log_moment(mu, p, power) == truth, (p, power)
+
+
+@pytest.mark.parametrize(("mu", "p"), [(1.0, 1e-6), (4.5, 1e-14), (5.0, 1e-20), (8.0, 1e-50)])
+def test_moments_of_what_is_hardly_ever_drawn(mu, p):
+    """E_Q L² is 1 + p²·(e^(μ²) - 1), most of which is around 2μ, where Q has next to nothing."""
+    exact = p * p * math.expm1(mu * mu)
+    secret = SecretMixture([0.0, mu], [1.0 - p, p])
+    for curve in (PoissonSubsampled(mu, p), PoissonSubsampled(mu, p, "remove"), secret):
+        assert exact <= curve.rdp(2.0) <= exact * (1.0 + 1e-6)
 
 
 @every("mu, p, times", [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])

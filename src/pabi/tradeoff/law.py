@@ -565,7 +565,12 @@ def _nodes(halves: tuple[Half, ...], *orders: float) -> Nodes:
     scan = _places(rows, (1.0 + 2.0 * (orders[-1] - 1.0)) * rows.size + 40.0, orders)
     seen = rows.seen(scan)
     log_q = seen.log_q - 0.5 * np.square(rows.origin + scan)
-    exponents = [order * seen.loss + log_q for order in orders]
+    # Where the loss is small the integrand is about its square, which hides most of Q if it is drawn rarely.
+    with np.errstate(divide="ignore"):
+        exponents = [
+            order * seen.loss + 2.0 * np.log(-np.expm1(-order * seen.loss)) + log_q
+            for order in orders
+        ]
     near = np.any([e >= e.max(axis=1, keepdims=True) - _MATTERS for e in exponents], axis=0)
     every, last = np.arange(len(halves)), scan.shape[1] - 1
     begin = scan[every, np.maximum(near.argmax(axis=1) - 1, 0)]

@@ -216,3 +216,16 @@ def test_powers_near_0_keep_their_digits(power):
         mean = mp.quad(integrand, list(range(-16, 20)))
     assert log_moment(mu, p, power) / power == pytest.approx(float(mean), rel=5e-9)
     assert log_moment(mu, p, power) * (1.0 + 1e-10) >= power * mean
+
+
+@every("mu, p", [(12.7, 1.0 - 2.0**-39), (12.7, 1.0 - 2.0**-36), (9.0, 1.0 - 2.0**-30)])
+def test_next_to_the_largest_loss_of_a_record_that_is_hardly_ever_left_out(mu, p):
+    """N(0, 1) against p·N(-μ, 1) + (1 - p)·N(0, 1): most of the first has nearly the loss -log(1 - p)."""
+    product, rest = Product([(PoissonSubsampled(mu, p, "add"), 1)]), 1.0 - p
+    for x in (1e-3, 1e-4):
+        epsilon = -math.log(rest) - x
+        # That much of both lies above -1.
+        first = stats.norm.cdf(1.0)
+        second = rest * first + p * stats.norm.cdf(1.0 - mu)
+        least = first - math.exp(epsilon) * second
+        assert product.delta(epsilon) >= least * (1.0 - 1e-9) > 0.0

@@ -300,13 +300,15 @@ class Half:
         if not self.plain:
             return self._chunked(self._sought, losses)
         p, sign = float(weight), 1.0 if a else -1.0
-        with np.errstate(divide="ignore", over="ignore"):
-            small = sign * np.log1p(
-                np.maximum(np.expm1(sign * np.minimum(losses, _LARGE)) / p, -1.0)
-            )
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            grown = np.expm1(sign * np.minimum(losses, _LARGE)) / p
+            small = sign * np.log1p(np.maximum(grown, -1.0))
             if a:
                 rest = np.log1p(-self.rest * np.exp(-np.maximum(losses, 1.0)))
                 small = np.where(losses > _LARGE, losses - math.log(p) + rest, small)
+            else:  # e^-l and c cancel near the largest loss, -log c
+                left = np.log(np.expm1(np.maximum(self.most - losses, 0.0)))
+                small = np.where(grown < -0.5, math.log(p) - self.log_rest - left, small)
         more = losses if p == 1.0 else small
         return np.asarray(np.minimum(more / m, self.farthest - self.origin))
 

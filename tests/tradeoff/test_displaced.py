@@ -183,3 +183,15 @@ def test_moments_of_many_are_those_of_each():
         together = MixtureLaw.finite_log_moments(pairs, power)
         alone = [pair.finite_log_moment(power) for pair in pairs]
         assert together == pytest.approx(alone, rel=1e-12)
+
+
+def test_what_moves_far_is_seen_and_what_is_not_drawn_looks_the_same_in_both():
+    """p·N(150, 1) + (1 - p)·N(0, 1) against p·N(-151, 1) + (1 - p)·N(0, 1), and N(1, 1) against N(0, 1): the
+    former tell all or nothing, so that δ is p + (1 - p)·δ_1."""
+    p = 0.1
+    for norm, other, apart in ((150.0, 151.0, 301.0), (1.0, 200.0, 201.0)):
+        far = FixedSizeSubsampled(norm, other, apart, p)
+        both = Product([(far, 1), (Gaussian(1.0), 1)])
+        for epsilon in (0.0, 0.5, 2.0):
+            least = p + (1 - p) * Gaussian(1.0).delta(epsilon)
+            assert least <= both.delta(epsilon) <= 1.001 * least

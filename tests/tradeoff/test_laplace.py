@@ -9,6 +9,7 @@ from mpmath import mp
 from scipy.stats import laplace
 
 from pabi.tradeoff import Gaussian, Laplace, Product, discrete_laplace
+from pabi.tradeoff.numerical import ComposedLoss
 from support.every_case import every
 
 ORDERS = (1.0001, 1.5, 4.0, 60.0)
@@ -119,3 +120,15 @@ def test_losses_that_serve_no_reader_count_as_everything(epsilon):
     assert batch.epsilon(0.02) == pytest.approx(0.0, abs=1e-9)
     assert batch.epsilon(0.005) == math.inf
     assert Laplace(epsilon).epsilon(1e-5) == pytest.approx(epsilon)
+
+
+@every("epsilon, p", [(30.0, 1.0 - 2.0**-43), (33.0, 1.0 - 2.0**-44), (28.0, 1.0 - 2.0**-42)])
+def test_the_largest_loss_of_a_record_that_is_hardly_ever_left_out(epsilon, p):
+    """-log(1 - p + p·e^-ε) in the second order, half of whose mass it has: at x below δ is (1 - e^-x)/2."""
+    with mp.workdps(40):
+        exact = float(-mp.log((1 - mp.mpf(p)) + mp.mpf(p) * mp.exp(-mp.mpf(epsilon))))
+    pair = Laplace(epsilon, p).losses()[1]
+    assert pair.most == pytest.approx(exact, rel=1e-14)
+    x = 1e-6
+    _, delta = ComposedLoss(((pair, 1),)).delta_bounds(exact - x, 1e-3)
+    assert delta >= -0.5 * math.expm1(-x) * (1.0 - 1e-6)

@@ -10,7 +10,15 @@ from scipy import stats
 from scipy.integrate import trapezoid
 
 from pabi import FixedSize, Loss, NoisySGD, Poisson, tradeoff
-from pabi.tradeoff import ApproxDP, BoundedRange, Gaussian, PoissonSubsampled, Product, Subsampled
+from pabi.tradeoff import (
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    PoissonSubsampled,
+    Product,
+    SecretMixture,
+    Subsampled,
+)
 from pabi.tradeoff.law import Half, MixtureLaw
 from support.every_case import every
 
@@ -59,6 +67,15 @@ def test_moments_are_those_of_a_fine_sum(mu, shares, powers, rel):
     for p, power in itertools.product(shares, powers):
         truth = pytest.approx(integrated(mu, p, 1.0 + power), rel=rel, abs=1e-12)
         assert log_moment(mu, p, power) == truth, (p, power)
+
+
+@pytest.mark.parametrize(("mu", "p"), [(1.0, 1e-6), (4.5, 1e-14), (5.0, 1e-20), (8.0, 1e-50)])
+def test_moments_of_what_is_hardly_ever_drawn(mu, p):
+    """E_Q L² is 1 + p²·(e^(μ²) - 1), most of which is around 2μ, where Q has next to nothing."""
+    exact = p * p * math.expm1(mu * mu)
+    secret = SecretMixture([0.0, mu], [1.0 - p, p])
+    for curve in (PoissonSubsampled(mu, p), PoissonSubsampled(mu, p, "remove"), secret):
+        assert exact <= curve.rdp(2.0) <= exact * (1.0 + 1e-6)
 
 
 @every("mu, p, times", [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])
@@ -199,3 +216,16 @@ def test_powers_near_0_keep_their_digits(power):
         mean = mp.quad(integrand, list(range(-16, 20)))
     assert log_moment(mu, p, power) / power == pytest.approx(float(mean), rel=5e-9)
     assert log_moment(mu, p, power) * (1.0 + 1e-10) >= power * mean
+
+
+@every("mu, p", [(12.7, 1.0 - 2.0**-39), (12.7, 1.0 - 2.0**-36), (9.0, 1.0 - 2.0**-30)])
+def test_next_to_the_largest_loss_of_a_record_that_is_hardly_ever_left_out(mu, p):
+    """N(0, 1) against p·N(-μ, 1) + (1 - p)·N(0, 1): most of the first has nearly the loss -log(1 - p)."""
+    product, rest = Product([(PoissonSubsampled(mu, p, "add"), 1)]), 1.0 - p
+    for x in (1e-3, 1e-4):
+        epsilon = -math.log(rest) - x
+        # That much of both lies above -1.
+        first = stats.norm.cdf(1.0)
+        second = rest * first + p * stats.norm.cdf(1.0 - mu)
+        least = first - math.exp(epsilon) * second
+        assert product.delta(epsilon) >= least * (1.0 - 1e-9) > 0.0

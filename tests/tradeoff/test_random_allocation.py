@@ -48,7 +48,7 @@ def test_few_labels_against_their_definition(sizes, weights, opposite, displaces
         assert found >= least * (1.0 - ROUNDING)
         # In sight of the place.
         most = math.fsum(w * Gaussian(a).delta(epsilon) for w, a in zip(weights, seen, strict=True))
-        assert found <= most * (1.0 + 1e-9)
+        assert found <= most * (1.0 + 1e-9) + 5e-324  # which its own products underflow to
         if least > 1e-3:
             assert found <= 1.004 * least
 
@@ -277,3 +277,11 @@ def test_extremes(count, size, share, opposite, displaces):
     if not displaces:
         assert curve.delta(0.0) >= shown(share, size, count, 0.0, opposite) - 1e-12
     assert time.process_time() - begin < 5.0
+
+
+@pytest.mark.parametrize(("opposite", "displaces"), KINDS)
+def test_what_is_less_than_every_double_is_not_nothing(opposite, displaces):
+    """Normal noise promises no ε at δ = 0, so that none is read where δ is e^-5000."""
+    curve = RandomAllocation([1.0], [0.01], [2], opposite, displaces)
+    assert 0.0 < curve.delta(1.0) < 1e-300
+    assert curve.epsilon(0.0) == math.inf

@@ -299,13 +299,15 @@ class RandomAllocation(TradeOff):
             return seen
         try:
             if self.common:
-                return min(seen, self._sums[gain == self._gains[0]].excess(epsilon))
-            if self.hub:
+                value = self._sums[gain == self._gains[0]].excess(epsilon)
+            elif self.hub:
                 hub = Hub(gain, labels, epsilon, max(self.hub, _LEAST_SIZE))
-                return min(seen, hub.excess(_ROUGH, _TRANSFORMS[tolerance]))
-            return min(seen, excess(gain, labels, epsilon, tolerance))
+                value = hub.excess(_ROUGH, _TRANSFORMS[tolerance])
+            else:
+                value = excess(gain, labels, epsilon, tolerance)
         except MemoryError:
             return seen
+        return min(seen, max(value, TINY))  # what underflows is not nothing
 
     def _least(self, delta: float) -> float:
         most = self._seen._epsilon(delta)

@@ -169,7 +169,11 @@ class SampledLaplace(Pair):
         """The losses of (A, B) at these losses; outside of the support a little more than ε from 0."""
         p, e = self.probability, self.epsilon
         with np.errstate(divide="ignore", invalid="ignore"):
-            small = np.log1p(np.maximum(np.expm1(np.minimum(edges, _LARGE)) / p, -1.0))
+            grown, least = np.expm1(np.minimum(edges, _LARGE)) / p, math.log1p(-p)
+            # e^l and 1 - p cancel near the least loss.
+            left = np.log(np.expm1(np.maximum(edges - least, 0.0)))
+            small = np.log1p(np.maximum(grown, -1.0))
+            small = np.where(grown < -0.5, least + left - math.log(p), small)
             large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
         outside = e + BEYOND * (1.0 + e)
         return np.clip(np.where(edges > _LARGE, large, small), -outside, outside)
@@ -254,7 +258,10 @@ def sampled_loss(y: float, p: float) -> float:
     """log(1 - p + p·e^y), p in (0, 1]."""
     if y > _LARGE:
         return y + math.log(p + (1.0 - p) * math.exp(-y))
-    return math.log1p(p * math.expm1(y)) if p < 1.0 else y
+    if p == 1.0:
+        return y
+    grown = p * math.expm1(y)
+    return math.log1p(grown) if grown > -0.5 else math.log((1.0 - p) + p * math.exp(y))
 
 
 def _beyond_tangent(x: float) -> float:
@@ -277,7 +284,12 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     y = np.concatenate([[-epsilon, epsilon], inner])
     density = 0.25 * np.exp(-0.5 * (inner + epsilon)) * np.tile(half * _WEIGHTS, panels)
     weight = np.concatenate([[0.5, 0.5 * math.exp(-epsilon)], density])
-    near = np.log1p(p * np.expm1(np.minimum(y, _LARGE)))
+    grown = p * np.expm1(np.minimum(y, _LARGE))
+    near = np.where(
+        grown > -0.5,
+        np.log1p(np.maximum(grown, -0.5)),
+        np.log((1.0 - p) + p * np.exp(np.minimum(y, 0.0))),
+    )
     with np.errstate(under="ignore"):
         far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, _LARGE)))
     ratio = np.where(y > _LARGE, far, near)

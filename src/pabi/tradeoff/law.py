@@ -300,13 +300,15 @@ class Half:
         if not self.plain:
             return self._chunked(self._sought, losses)
         p, sign = float(weight), 1.0 if a else -1.0
-        with np.errstate(divide="ignore", over="ignore"):
-            small = sign * np.log1p(
-                np.maximum(np.expm1(sign * np.minimum(losses, _LARGE)) / p, -1.0)
-            )
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            grown = np.expm1(sign * np.minimum(losses, _LARGE)) / p
+            small = sign * np.log1p(np.maximum(grown, -1.0))
             if a:
                 rest = np.log1p(-self.rest * np.exp(-np.maximum(losses, 1.0)))
                 small = np.where(losses > _LARGE, losses - math.log(p) + rest, small)
+            else:  # e^-l and c cancel near the largest loss, -log c
+                left = np.log(np.expm1(np.maximum(self.most - losses, 0.0)))
+                small = np.where(grown < -0.5, math.log(p) - self.log_rest - left, small)
         more = losses if p == 1.0 else small
         return np.asarray(np.minimum(more / m, self.farthest - self.origin))
 
@@ -565,7 +567,12 @@ def _nodes(halves: tuple[Half, ...], *orders: float) -> Nodes:
     scan = _places(rows, (1.0 + 2.0 * (orders[-1] - 1.0)) * rows.size + 40.0, orders)
     seen = rows.seen(scan)
     log_q = seen.log_q - 0.5 * np.square(rows.origin + scan)
-    exponents = [order * seen.loss + log_q for order in orders]
+    # Where the loss is small the integrand is about its square, which hides most of Q if it is drawn rarely.
+    with np.errstate(divide="ignore"):
+        exponents = [
+            order * seen.loss + 2.0 * np.log(-np.expm1(-order * seen.loss)) + log_q
+            for order in orders
+        ]
     near = np.any([e >= e.max(axis=1, keepdims=True) - _MATTERS for e in exponents], axis=0)
     every, last = np.arange(len(halves)), scan.shape[1] - 1
     begin = scan[every, np.maximum(near.argmax(axis=1) - 1, 0)]
@@ -724,7 +731,8 @@ class MixtureLaw(Pair):
         if self.size <= APART:
             return self
         rest, log_rest = self.upper.rest, self.upper.log_rest
-        if self.symmetric:
+        if not self.upper.plain or self.lower != self.upper.turned:
+            # What is not drawn is as likely under P as under Q, of which neither is N(0, 1).
             return Labelled((0.0, math.inf), (rest, self.upper.share))
         if self.upper.most < math.inf:
             return Discrete(np.array([-log_rest]), np.array([1.0]))

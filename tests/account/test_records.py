@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+import pabi
 from pabi import BallsInBins, Cyclic, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.account.analyses import shifted_interpolation
 from pabi.account.facts.positions import OrderedView, Uses, check_position
@@ -121,6 +122,17 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
             others += max(costs) > costs[view.last_position] * (1.0 + 1e-3)
     assert said > 20
     assert others > 2
+
+
+def test_slopes_that_doubles_do_not_tell_apart_are_not_alike():
+    """1 + 3e-15 and 1 + 2e-15 for the short batch, both rounded up: the kernel asks for every position."""
+    chain = pabi.LangevinChain(
+        pabi.Loss.saddle(1.25, smoothness=1e-12), 21, 5.0, 0.0023, steps=4, batches=pabi.Cyclic(13)
+    )
+    view = OrderedView(chain.run)
+    assert view.constants.full == view.constants.last > 1.0
+    assert not view.homogeneous
+    granted(shifted_interpolation.apply, chain.run, 1e-5)
 
 
 @every("diameter", [None, 0.4])

@@ -18,7 +18,7 @@ from pabi.account.analyses.writing import SampledProof
 from pabi.tradeoff import Gaussian, Product, RandomAllocation
 from pabi.verification.anew import allocations
 from pabi.verification.anew.allocations import Orders
-from pabi.verification.factors.allocations import Allocation, LabelGroup
+from pabi.verification.factors.allocations import Allocation, Allocations, LabelGroup
 from pabi.verification.granting import grant
 from support.allocations import KINDS, delta_of_few, delta_with_hub, orders
 from support.certificates import all_refused, forged, refused, with_reading
@@ -350,6 +350,17 @@ def test_claims_that_reveal_more_are_accepted():
     assert len(curve["sizes"]) == 2
     curve["sizes"] = [max(curve["sizes"])] * 2
     assert pabi.verify(payload).ok
+
+
+def test_the_largest_need_is_served_first_and_by_the_least_that_will_do():
+    """Whatever the order in which epochs come: a small one leaves the large claims to large ones."""
+    large, small = (
+        Allocation((LabelGroup(Fraction(3, 5), (a,), 2),), False, True) for a in (0.5, 0.2)
+    )
+    claimed = Allocations((large._replace(times=2), small))
+    for needed in itertools.permutations((large, small, large)):
+        assert Allocations(needed).missing(claimed) is None
+    assert Allocations((large, large, large)).missing(claimed)
 
 
 def test_covering_takes_every_label_once():

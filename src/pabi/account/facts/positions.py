@@ -200,7 +200,9 @@ class OrderedView(View):
         """Whether all steps have one slope and one noise, so that only the record's uses tell them apart."""
         if not self.run.constant or self.run.cooldown_steps:
             return False
-        alike = self.constants.full == self.constants.last
+        full, last = self.constants.full, self.constants.last
+        # Above 1 slopes of other parts of a batch differ, if only by less than a double tells.
+        alike = full == last and (full <= 1.0 or self.fractions.full == self.fractions.last)
         return alike or self.run.data_steps < self.period
 
     @cached_property

@@ -160,9 +160,10 @@ class Allocations(Repeated[Allocation]):
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if an allocation has no claimed one of its own that covers it; else None."""
+        demands = sorted(self.entries, key=lambda one: one.seen, reverse=True)
+        offered = sorted(claimed.entries, key=lambda one: one.seen)
         count = uncovered(
-            [(one, one.times) for one in self.entries],
-            [(one, one.times) for one in claimed.entries],
+            [(one, one.times) for one in demands], [(one, one.times) for one in offered]
         )
         if not count:
             return None

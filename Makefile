@@ -70,7 +70,7 @@ benchmarks:
 reproduce: .venv/ready
 	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))
 
-# PABI_DESCRIPTIONS=1000000 asks a million random questions, which takes many hours.
+# About three hours on two cores. PABI_DESCRIPTIONS=1000000 asks a million random questions, which takes many more.
 nightly: .venv/ready
 	$(BIN)/python -m pytest -m "nightly or hypothesis" --hypothesis-profile nightly -n auto
 	PYTHONPATH=tests $(BIN)/python benchmarks/falsify.py --instances 100000

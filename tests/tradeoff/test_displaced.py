@@ -7,7 +7,8 @@ import pytest
 from scipy.special import ndtr
 
 from pabi.tradeoff import FixedSizeSubsampled, Gaussian, PoissonReplaced, Product, Subsampled
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from support.every_case import every
 
 

@@ -8,8 +8,9 @@ from mpmath import mp
 
 from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
 from pabi.tradeoff.grids import MISSING, optimistic, pair_above, pessimistic
+from pabi.tradeoff.halves import Half
 from pabi.tradeoff.laplace import LaplaceLoss, SampledLaplace, TurnedLaplace
-from pabi.tradeoff.law import Half, Labelled, MixtureLaw
+from pabi.tradeoff.law import Labelled, MixtureLaw
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import ExponentialLoss, LossCells
 from support.every_case import every

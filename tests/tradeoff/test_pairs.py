@@ -19,7 +19,8 @@ from pabi.tradeoff import (
     SecretMixture,
     Subsampled,
 )
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from support.every_case import every
 
 

@@ -13,7 +13,8 @@ from pabi.numbers.rounding import up
 from pabi.numbers.validate import SHARE, convert, one_of
 from pabi.tradeoff.base import DIRECTIONS, Direction, Orientation, decode, encode, opposite
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 

@@ -10,7 +10,8 @@ from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.validate import SHARE, convert
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 

@@ -15,7 +15,8 @@ from pabi.numbers.rounding import fraction_up
 from pabi.numbers.validate import NONNEGATIVE, keep, number
 from pabi.tradeoff.base import Orientation
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 LARGEST_MEAN = 20.0

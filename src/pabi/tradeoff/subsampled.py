@@ -38,7 +38,8 @@ from pabi.tradeoff.base import (
     support_lines,
 )
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw
 from pabi.tradeoff.two_halves import OfLaw
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double

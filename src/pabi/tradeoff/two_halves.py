@@ -19,7 +19,8 @@ from pabi.numbers.validate import number
 from pabi.numbers.vectorised import TAIL_FLOOR, both_signs
 from pabi.tradeoff.base import TradeOff, chosen, one_order, supported
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import APART, Half, MixtureLaw
+from pabi.tradeoff.halves import APART, Half
+from pabi.tradeoff.law import MixtureLaw
 from pabi.tradeoff.pairs import Pair, worst_divergence
 
 _BITS = 400  # of ball arithmetic

@@ -15,7 +15,8 @@ from pabi.account.facts.sampled import Blocks, RecordFactor, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.tradeoff.law import Half, MixtureLaw, log_moments
+from pabi.tradeoff.halves import Half
+from pabi.tradeoff.law import MixtureLaw, log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])

@@ -343,8 +343,8 @@ def _inverse_expm1(x: float) -> float:
 def _decaying_sum(values: Array, decay: float) -> Array:
     """S_k = Σ_{j > k} values_j·decay^(j - k), which solves S_k - decay·S_(k+1) = decay·values_(k+1)."""
     due = np.append(decay * values[1:], 0.0)
-    bands = np.array([[-decay], [1.0]]) * np.ones(values.size)
-    return np.asarray(scipy.linalg.solve_banded((0, 1), bands, due, check_finite=False))
+    bands = np.full((2, values.size), -decay)  # those of the diagonal are taken to be 1
+    return np.asarray(scipy.linalg.blas.dtbsv(1, bands, due, diag=1, overwrite_x=1))
 
 
 def _largest_gain(power: float) -> float:

@@ -8,7 +8,6 @@ from pabi.tradeoff.answers import discrete_laplace, randomised_response
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian, Identity
 from pabi.tradeoff.grouped import Grouped, Selected, grouped, selected
 from pabi.tradeoff.laplace import Laplace
@@ -16,9 +15,13 @@ from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.renyi import RenyiDP
-from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
-from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
+from pabi.tradeoff.subsampled import (
+    FixedSizeSubsampled,
+    PoissonReplaced,
+    PoissonSubsampled,
+    Subsampled,
+)
 
 __all__ = [
     "ApproxDP",

@@ -18,12 +18,12 @@ from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.product import Product
+from pabi.tradeoff.subsampled import FixedSizeSubsampled
 from pabi.tradeoff.two_halves import OfLaw
 
 _BITS = 200

@@ -15,7 +15,6 @@ from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grouped import Grouped, Selected
 from pabi.tradeoff.laplace import Laplace
@@ -23,9 +22,13 @@ from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.renyi import RenyiDP
-from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
-from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
+from pabi.tradeoff.subsampled import (
+    FixedSizeSubsampled,
+    PoissonReplaced,
+    PoissonSubsampled,
+    Subsampled,
+)
 
 Curve = (
     ApproxDP

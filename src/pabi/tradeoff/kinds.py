@@ -18,11 +18,10 @@ from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grouped import Grouped, Selected
 from pabi.tradeoff.laplace import Laplace
-from pabi.tradeoff.mixture import Mixture
+from pabi.tradeoff.mixture import Mixture, SecretMixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
 from pabi.tradeoff.product import Product
 from pabi.tradeoff.renyi import RenyiDP
-from pabi.tradeoff.secret_mixture import SecretMixture
 from pabi.tradeoff.subsampled import (
     FixedSizeSubsampled,
     PoissonReplaced,

@@ -42,7 +42,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import SecretMixture, average
-from pabi.tradeoff.secret_mixture import LARGEST_MEAN
+from pabi.tradeoff.mixture import LARGEST_MEAN
 from pabi.verification.granting import Proposal
 
 NAME = "secret order"

@@ -152,7 +152,7 @@ def test_workers_without_pabi_are_refused(scheduler, start, tmp_path, monkeypatc
             with pytest.raises(InvalidInput, match=line):
                 release(scheduler, ledger=ledger)
     assert ledger.report().entries == ()
-    for home in ("training", "tasks"):
+    for home in ("sums", "tasks"):
         monkeypatch.setattr(f"pabi.integrations.dask.{home}.check_client", lambda client: None)
     assert trained(scheduler).x.shape == (3,)
     assert sampled(scheduler).values.shape == (3, 1, 3)

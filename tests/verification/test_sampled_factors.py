@@ -189,7 +189,8 @@ def test_less_is_refused(name):
 def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
     payload = promised(name).certificate.payload
     least, _ = TradeOff.from_dict(payload["claim"]["tradeoff"]).epsilon_bounds(DELTA, 1e-4)
-    refused(with_reading(payload, least * 0.999, DELTA), "reading: ")
+    # Ever finer grids are tried, until none is left or the time is over.
+    refused(with_reading(payload, least * 0.999, DELTA), "^(reading|time): ")
     assert pabi.verify(with_reading(payload, least * 1.002, DELTA)).ok
 
 

@@ -289,7 +289,7 @@ def test_a_place_in_sight_is_still_accepted():
     older = grant(epochs, SampledProof("secret steps", epochs, Product([(seen, 1), (half, 1)])))
     assert pabi.verify(older.to_json()).ok
     source = "docs, Theory, 6.3 (Theorem 54); Dong, Roth, Su 2022, Cor. 3.3"
-    assert pabi.verify(older.to_dict() | {"source": source}).ok
+    assert pabi.verify(json.loads(older.to_json()) | {"source": source}).ok
     assert guarantee.assumptions == older.assumptions
 
 

@@ -228,7 +228,8 @@ def less_claimed(payload):
     if "hub" in curve:
         yield f"del {path}.hub"
         yield f"{path}.hub *= 0.999999999"
-        yield f"{path}.shares.-1 *= 1.000000001"  # more than rounding takes from the hub's share
+        # More than rounding takes from the hub's share, and than readings are raised for it.
+        yield from (f"{path}.shares.-1 *= {1.0 + more!r}" for more in (1e-9, 1e-13))
         yield f"{path}.shares.-1 = 1.0"
         yield f'{path}.hub = "last"'
     else:
@@ -303,6 +304,9 @@ def test_a_hub_covers_smaller_hubs_of_its_share():
     assert not hub._replace(hub=0.0).covers(hub)
     fewer = hub._replace(labels=(LabelGroup(Fraction(8, 10), (0.5,), 9),))
     assert not hub.covers(fewer)
+    for more, covered in ((Fraction(1, 2**48), True), (Fraction(1, 10**13), False)):
+        less_left = hub._replace(labels=(LabelGroup(Fraction(9, 10) + more, (0.5,), 9),))
+        assert less_left.covers(hub) is covered
 
 
 @pytest.mark.parametrize("opposite", [False, True])

@@ -18,9 +18,9 @@ from pabi.verification.factors.closed_forms import read_mu, written_mu
 from pabi.verification.factors.mixtures import WHOLE
 
 _MOST_DRAWS = 64
-LEFT = Fraction(
-    1, 10**12
-)  # by how much less a claimed hub may have, which is made good where it is read
+# By how much less a claimed hub may have, as shares are rounded up: more than a few units in their last
+# place, and far less than the 1e-13 by which readings are raised for it.
+LEFT = Fraction(1, 2**47)
 
 
 class _Covering(Protocol):

@@ -26,8 +26,6 @@ from pabi.tradeoff.pairs import (
     short_mass,
 )
 
-# Privacy losses above 0 of mixtures of Gaussians.
-#
 # P = c·N(0, 1) + Σ w_j·N(a_j, 1) against Q = c·N(0, 1) + Σ w_j·N(b_j, 1), b_j = a_j - m_j, m_j > 0. Only
 # losses above 0 are asked for: they grow with t = z - z_0, where z_0 is the place of the loss 0. At z the
 # parts of P are e^d_j times those of Q, d_j = m_j·(z - a_j + m_j/2), which keeps its digits at t = 0.

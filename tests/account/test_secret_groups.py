@@ -11,6 +11,7 @@ import pabi
 from pabi import BallsInBins, Cyclic, Loss, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
 from pabi.tradeoff import Product
+from support.daily import of_today
 from support.falsification.mixtures import Mixture, hockey_sticks
 
 DELTA = 1e-5
@@ -239,11 +240,10 @@ def largest_ratio(rng, count):
     return largest
 
 
-@pytest.mark.parametrize(
-    ("count", "least"), [(8, 0.5), pytest.param(250, 0.95, marks=pytest.mark.nightly)]
-)
-def test_no_world_tells_more_than_is_proven(count, least):
-    assert largest_ratio(np.random.default_rng(3), count) > least
+@pytest.mark.parametrize("count", [8, pytest.param(60, marks=pytest.mark.nightly)])
+def test_no_world_tells_more_than_is_proven(count):
+    seed = of_today("secret groups") if count > 8 else 3
+    assert largest_ratio(np.random.default_rng(seed), count) > 0.5
 
 
 def test_what_is_not_covered():

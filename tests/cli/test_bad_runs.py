@@ -34,6 +34,8 @@ BAD_RUNS = [
     (RUN, {"clip_norm": None, "loss": {"kind": "convex", "smoothness": 1.0}}, "clip_norm: "),
     (RUN, {"adjacency": "add_or_remove_one"}, "adjacency: ", "zero_out"),
     (RUN, {"nois_std": 1.0}, "nois_std: ", "noise_std"),
+    (RUN, {"lr": 0.1}, "lr: ", "step_size=0.1"),
+    (RUN, {"batches": CYCLIC | {"batch_size": 32}}, "batch_size: ", "size=32"),
     (RUN, {"a\nb\x1b[31m": 1.0}, "unknown key"),
     (ITERATED, {"contraction": None}, "contraction: "),
     (ITERATED, {"contraction": [HUGE, 1.0]}, "contraction: "),

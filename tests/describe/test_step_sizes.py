@@ -189,6 +189,13 @@ def test_keywords_of_other_libraries_are_answered():
             assert all(mention in message for mention in mentions)
 
 
+def test_keywords_of_other_schemes_and_targets_are_answered():
+    for scheme in (pabi.Reshuffle, pabi.Poisson, pabi.Cyclic):
+        assert "write size=32" in refused("batch_size", scheme, batch_size=32)
+    assert "spare=" in refused("drop_last", pabi.Reshuffle, 32, drop_last=True)
+    assert "epsilon=1.5" in refused("target_epsilon", pabi.calibrate, make(), target_epsilon=1.5)
+
+
 def test_other_names_get_pythons_words():
     with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
         make(epoch=3)

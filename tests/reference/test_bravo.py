@@ -250,6 +250,15 @@ def test_lemma_4_1_follows_from_corollary_3_7(exponent, constant, diameter):
         assert kl <= 0.5
 
 
+def test_theorem_5_4_ends_at_its_order():
+    given = {"L": 2.0, "b": 10, "n": 1000, "diameter": 1.0, "noise_std": 10.0, "step_size": 0.1}
+    given |= {"smoothness": 1.0, "steps": 10**6}
+    most = (10 * 10.0 / 2.0) ** 2 / 16.0 * math.log(100.0)
+    assert math.isfinite(float(bravo.theorem_5_4(order=0.999 * most, **given)))
+    with pytest.raises(NotApplicable, match="order"):
+        bravo.theorem_5_4(order=1.001 * most, **given)
+
+
 def test_against_asoodeh_and_diaz():
     """Their (22) and (24): as η → 0 the former grows as 1/η, the latter as 1/η², "more gracefully"; with
     little noise for a long step only (24) can be stated."""

@@ -1,5 +1,6 @@
 """The picture shows the guarantee's own numbers, beside composition's."""
 
+import dataclasses
 import sys
 from xml.etree import ElementTree
 
@@ -16,6 +17,12 @@ matplotlib.use("Agg")
 
 _RUN = {"batches": pabi.ShuffleOnce(100), "epochs": 10, "step_size": 0.5, "noise_std": 0.04}
 RUN = pabi.NoisySGD(pabi.Loss.logistic(feature_norm=1.0, l2=0.01), n=10_000, **_RUN)
+
+
+def test_what_is_released_is_said():
+    for released, changes in (("last iterate", {}), ("release", {"release": "path"})):
+        left, _ = dataclasses.replace(RUN, **changes).guarantee().plot()
+        assert left.get_lines()[0].get_label().startswith(f"{released} (")
 
 
 @pytest.fixture(autouse=True)

@@ -29,9 +29,14 @@ def seed() -> str:
     return os.environ.setdefault(_SEED, datetime.date.today().isoformat())
 
 
+def of_today(what: str) -> int:
+    """A number of the day."""
+    return zlib.crc32(f"{seed()} {what}".encode())
+
+
 def has_its_day(case: str, one_in: int) -> bool:
     """Whether a case is among those of today, of which there is one in so many."""
-    return zlib.crc32(f"{seed()} {case}".encode()) % one_in == 0
+    return of_today(case) % one_in == 0
 
 
 def one_in(nodeid: str, marked: bool) -> int:

@@ -222,7 +222,7 @@ def test_randomised_response(epsilon_0, delta_0, k):
 @pytest.mark.nightly
 @pytest.mark.parametrize(("epsilon_0", "delta_0"), NIGHTLY)
 def test_lattices_at_length(epsilon_0, delta_0):
-    for k in range(1, 61):
+    for k in (*range(1, 13), 17, 25, 40, 60):
         check_lattice(epsilon_0, delta_0, k)
 
 

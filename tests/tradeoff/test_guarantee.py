@@ -382,6 +382,12 @@ def test_short_in_a_console():
             assert shown(guarantee.epsilon(DELTA)) in text
 
 
+def test_it_is_shown_at_the_delta_that_was_asked_for():
+    assert "ε = inf at δ = 0 (" in str(make().guarantee(0))
+    pure = dataclasses.replace(make().guarantee(0), curve=pabi.tradeoff.Laplace(0.5))
+    assert "ε = 0.5 at δ = 0 (" in str(pure)
+
+
 @every_kind
 def test_a_table_with_the_assumptions_folded(name):
     g = guaranteed(name)

@@ -30,6 +30,17 @@ def test_the_curve_of_a_batch_is_below_every_test_of_either_order_and_close(p):
     assert curve(plain[outer]) == pytest.approx(1.0 - mixed[outer], abs=1e-5)
 
 
+@every("epsilon, p", [(0.7, 1.0), (2.0, 0.3), (5.0, 1e-3)])
+def test_cells_hold_all_of_both_data_sets(epsilon, p):
+    """The other data set has e^-l·(mass - excess) of a cell that begins at l; both have 1 in all."""
+    for pair in Laplace(epsilon, p).losses():
+        low, high = pair.reach(0.0, 0.0)
+        for edges in (np.linspace(low - 0.1, high + 0.1, k) for k in (3, 8, 400)):
+            mass, excess = pair.cells(edges)
+            assert mass.sum() == pytest.approx(1.0, rel=1e-12)
+            assert np.exp(-edges[:-1]) @ (mass - excess) == pytest.approx(1.0, rel=1e-12)
+
+
 RARE = [(1.0, 0.5, 1.0 + 2.0**-50), (20.0, 1e-3, 1.0 + 1e-9), (100.0, 1e-40, 3.0)]
 RARE += [(200.0, 1e-70, 2.0), (200.0, 1e-70, 1.0001)]
 

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation
 from pabi.tradeoff.certificate import curve_in_words
+from pabi.tradeoff.convolution import _decaying_sums
 from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, orders
 from support.every_case import every
 
@@ -285,3 +286,15 @@ def test_what_is_less_than_every_double_is_not_nothing(opposite, displaces):
     curve = RandomAllocation([1.0], [0.01], [2], opposite, displaces)
     assert 0.0 < curve.delta(1.0) < 1e-300
     assert curve.epsilon(0.0) == math.inf
+
+
+@every("power", [1e-9, 0.3, 40.0])
+def test_sums_that_decay_are_those_from_every_place(power):
+    """Next to each other, far apart, and where e^-λx is below every double between two of them."""
+    mass, step = np.random.default_rng(0).uniform(size=3000), 0.1
+    places = np.array([0, 1, 2, 40, 41, 1500, 2999])
+    found = _decaying_sums(mass, power, step, places)
+    for k, plain, times in zip(places, *found, strict=True):
+        x = step * np.arange(mass.size - k)
+        weight = mass[k:] * np.exp(-power * x)
+        assert (plain, times) == pytest.approx((math.fsum(weight), math.fsum(weight * x)))

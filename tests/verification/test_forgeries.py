@@ -15,12 +15,12 @@ from pabi.numbers import encoding
 from pabi.verification import certificates, theorems
 from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.theorems import mechanisms
+from support.daily import of_today
 from support.falsification.forgeries import (
     SAMPLED,
     drawn,
     files_of,
     lowered_forgeries,
-    of_today,
     problem_with,
     problems,
     random_problems,
@@ -101,13 +101,13 @@ def test_no_edit_of_a_proof_proves_less():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", range(10))
 def test_no_edit_of_many_proofs_proves_less(part):
     less_is_refused(of_today(f"less {part}") % 10**9, 10 * QUESTIONS, None)
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(20))
+@pytest.mark.parametrize("part", range(10))
 def test_many_more_of_random_descriptions(part):
     check_random(of_today(f"questions {part}") % 10**9, 10 * QUESTIONS, 3 * OF_EACH)
 

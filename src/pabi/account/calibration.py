@@ -48,6 +48,14 @@ def calibrated_of(run: Any) -> tuple[str, ...]:
     return next((kind.calibrated for kind in KINDS.values() if type(run) is kind.of), ())
 
 
+_OTHER_TARGETS = {
+    "target_epsilon": "calibrate calls it epsilon: write epsilon={}",
+    "eps": "calibrate calls it epsilon: write epsilon={}",
+    "target_delta": "calibrate calls it delta: write delta={}",
+}
+
+
+@validate.answering(_OTHER_TARGETS)
 def calibrate(
     run: Calibrated,
     epsilon: float | None = None,

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, assert_never
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import TINY, fraction_up
-from pabi.numbers.validate import Check, Checked, by, optional
+from pabi.numbers.validate import Check, Checked, answering, by, optional
 
 # What a batch scheme means for one record: which steps use it, and who knows.
 #
@@ -670,6 +670,16 @@ SCHEMES: Mapping[str, type[Batches]] = MappingProxyType(
         )
     }
 )
+
+_SIZE = "a scheme calls it size: write size={}"
+OTHER_NUMBERS = {
+    "batch_size": _SIZE,
+    "expected_batch_size": _SIZE,
+    "sample_rate": "a scheme has the size of a batch: write size={} times the number of records",
+    "drop_last": "a scheme says how many records it leaves out: write spare=n % size",
+}
+for _scheme in SCHEMES.values():
+    _scheme.__init__ = answering(OTHER_NUMBERS)(_scheme.__init__)  # type: ignore[method-assign]
 
 
 def checked(batches: Any) -> Batches:

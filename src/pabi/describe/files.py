@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pabi.describe import updates
-from pabi.describe.batches import SCHEMES, Batches
+from pabi.describe.batches import OTHER_NUMBERS, SCHEMES, Batches
 from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import KINDS as LOSSES
@@ -21,7 +21,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.moduli import Modulus
 from pabi.describe.prox import KINDS as PROXIMAL_MAPS
 from pabi.describe.prox import ProximalMap
-from pabi.describe.runs import NoisySGD, Prox
+from pabi.describe.runs import OTHER_KEYWORDS, NoisySGD, Prox
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
@@ -29,6 +29,7 @@ from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import suggestion
+from pabi.numbers.validate import refuse_foreign
 
 Description = (
     NoisySGD
@@ -222,6 +223,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
         if key == "kind":
             continue
         if key not in keys:
+            refuse_foreign(OTHER_KEYWORDS if cls is NoisySGD else {}, key, value)
             raise InvalidInput(key, _unknown(key, keys))
         read = _READERS.get(key)
         arguments[key] = value if read is None else read(value)
@@ -278,6 +280,8 @@ def _loss(value: Any) -> Loss:
 
 def _batches(value: Any) -> Batches:
     """A batch scheme by its kind and the numbers that it has."""
+    for name, number in value.items() if isinstance(value, Mapping) else ():
+        refuse_foreign(OTHER_NUMBERS, name, number)
     numbers = {name for scheme in SCHEMES.values() for name in _names(scheme)}
     table = _check_table("batches", value, {"kind", *numbers})
     kind = _check_kind("batches", table.pop("kind", None), SCHEMES)

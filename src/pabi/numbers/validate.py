@@ -209,31 +209,36 @@ def keep(instance: Any, **values: Any) -> None:
 # Keywords of other libraries, answered with what to write instead.
 
 
-Init = TypeVar("Init", bound=Callable[..., None])
+Called = TypeVar("Called", bound=Callable[..., Any])
 
 
-def answering(answers: Mapping[str, str]) -> Callable[[Init], Init]:
-    """A decorator of constructors: keywords that are none of theirs raise InvalidInput with their answer.
+def answering(answers: Mapping[str, str]) -> Callable[[Called], Called]:
+    """A decorator of constructors and functions: keywords that are none of theirs raise InvalidInput with
+    their answer.
 
-    `answers`: by keyword, with {} for the value. Names that the constructor has are left to it, and unknown
-    ones to Python. The signature stays that of the constructor.
+    `answers`: by keyword, with {} for the value. Names that what is called has are left to it, and unknown
+    ones to Python. The signature stays what it is.
     """
 
-    def decorated(init: Init) -> Init:
-        own = inspect.signature(init).parameters
+    def decorated(called: Called) -> Called:
+        own = inspect.signature(called).parameters
         foreign = {name: answer for name, answer in answers.items() if name not in own}
 
-        @functools.wraps(init)
-        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        @functools.wraps(called)
+        def checked(*args: Any, **kwargs: Any) -> Any:
             for name, value in kwargs.items():
-                if name in foreign:
-                    text = " ".join(excerpt(value).split())
-                    raise InvalidInput(name, foreign[name].replace("{}", text))
-            init(self, *args, **kwargs)
+                refuse_foreign(foreign, name, value)
+            return called(*args, **kwargs)
 
-        return cast("Init", checked)
+        return cast("Called", checked)
 
     return decorated
+
+
+def refuse_foreign(answers: Mapping[str, str], name: str, value: Any) -> None:
+    """Raises InvalidInput with the answer to this keyword, if there is one."""
+    if name in answers:
+        raise InvalidInput(name, answers[name].replace("{}", " ".join(excerpt(value).split())))
 
 
 # Declared ranges of columns: every form that users may write them in, as centres and half widths.

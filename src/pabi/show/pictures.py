@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.account.mixing import total_variation_bound
+from pabi.describe.accounted import HIDDEN
 from pabi.describe.losses import Loss
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
@@ -416,8 +417,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
 
 
 def _curves(guarantee: Guarantee, colours: Palette) -> list[tuple[Any, str, str, str]]:
-    # A draw that has no path has nothing to compose.
-    released = "last iterate" if guarantee.composition is not None else "release"
+    released = "last iterate" if HIDDEN in guarantee.assumptions else "release"
     method = guarantee.method.replace("$", r"\$")  # between two of them matplotlib reads formulas
     curves = [(guarantee.curve, f"{released} ({method})", colours.ours, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":

@@ -13,7 +13,7 @@ import numpy as np
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.mixtures import TOTAL
-from pabi.numbers.rounding import TINY, Array, bisected
+from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
@@ -42,7 +42,7 @@ _STATED = 2e-4  # relative: by how much ε is raised
 # The same of labels that have something in common, which are checked less finely.
 _STATED_COMMON = 1.5e-3
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
-_POINTS, _FEWER = 24, 14  # of a pair's grid on the scale of its losses; with a hub
+_POINTS, _FEWER = 24, 15  # of a pair's grid on the scale of its losses; with a hub
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
@@ -373,20 +373,13 @@ class RandomAllocation(TradeOff):
         if not 0.0 < scale < math.inf:
             return np.zeros(1), (np.array([scale]),) * len(self._gains)
 
-        def ended(epsilon: float) -> bool:
-            return max(self._in_order(gain, epsilon, _ROUGH) for gain in self._gains) <= _ENDS
-
-        end = min(scale, most)
-        while end < most and not ended(end):
-            end = min(2.0 * end, most)
-        _, end = bisected(ended, 0.5 * end, end, close=lambda a, b: b <= 1.1 * a)
-        each = _FEWER if self.hub else _POINTS
-        points = math.ceil(each * math.asinh(end / scale))
-        epsilon = scale * np.sinh(np.linspace(0.0, math.asinh(end / scale), points + 1))
-        return epsilon, tuple(
-            np.array([self._in_order(gain, e, _ROUGH) for e in epsilon.tolist()]) * (1.0 + _RAISED)
-            for gain in self._gains
-        )
+        epsilon: list[float] = []
+        deltas: list[list[float]] = []
+        while not epsilon or (epsilon[-1] < most and max(deltas[-1]) > _ENDS):
+            place = len(epsilon) / (_FEWER if self.hub else _POINTS)
+            epsilon.append(min(scale * math.sinh(place), most))
+            deltas.append([self._in_order(gain, epsilon[-1], _ROUGH) for gain in self._gains])
+        return np.array(epsilon), tuple(np.array(deltas).T * (1.0 + _RAISED))
 
     @cached_property
     def _pairs(self) -> tuple[Pair, ...]:

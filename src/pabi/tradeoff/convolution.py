@@ -120,12 +120,10 @@ class Sum:
         base, mean, variance = self.tilted(power)
         spread = math.sqrt(variance) + self.step
         room = math.log(2.0 / OUTSIDE) + _ROUNDED
-        high, low = math.inf, -math.inf
-        for factor in (0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0):
-            theta = factor / spread
-            high = min(high, (self.tilted(power + theta)[0] - base + room) / theta)
-            low = max(low, (base - self.tilted(power - theta)[0] - room) / theta)
-        return min(low, mean), max(high, mean)
+        theta = np.array([0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0]) / spread
+        risen, fallen = self._joined.log_moments(power + np.array([theta, -theta]))
+        high, low = (risen - base + room) / theta, (base - fallen - room) / theta
+        return min(float(low.max()), mean), max(float(high.min()), mean)
 
 
 class _Joined(NamedTuple):
@@ -149,6 +147,14 @@ class _Joined(NamedTuple):
         variance = np.add.reduceat(q * (apart * apart), begins) / total
         log_moment = top + np.log(total)
         return tuple(float(self.counts @ x) for x in (log_moment, mean, variance))  # type: ignore[return-value]
+
+    def log_moments(self, powers: Array) -> Array:
+        """About K at every λ of an array."""
+        scaled = powers[..., None] * self.y
+        top = np.maximum.reduceat(scaled, self.begins, axis=-1)
+        with np.errstate(under="ignore"):
+            q = self.p * np.exp(scaled - np.repeat(top, self.lengths, axis=-1))
+        return np.asarray((top + np.log(np.add.reduceat(q, self.begins, axis=-1))) @ self.counts)
 
 
 def _middle(low: float, high: float) -> float:
@@ -266,14 +272,10 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
     here = np.minimum(n, y.size - 1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         beyond = np.maximum(y[here] - at, 0.0)
-        # Σ m·x·e^(-λx) over the points above t; for several t from two sums at the first of them.
-        if at.size == 1:
-            x = np.maximum(y - at, 0.0)
-            gain = np.array([mass @ (x * np.exp(-power * x))])
-        else:
-            later = _decaying_sum(mass, math.exp(-power * step))
-            apart = _decaying_sum(step * (later + mass), math.exp(-power * step))
-            gain = np.exp(-power * beyond) * (apart[here] + beyond * (later + mass)[here])
+        # Σ m·x·e^(-λx) over the points above t, from sums at the first of them.
+        places, which = np.unique(here, return_inverse=True)
+        plain, times = _decaying_sums(mass, power, step, places)
+        gain = np.exp(-power * beyond) * (times[which] + beyond * plain[which])
         gain = np.where(n < y.size, gain, 0.0)
         # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is
         # farther. What lies below it does not count, if the window reaches down to t.
@@ -345,6 +347,24 @@ def _decaying_sum(values: Array, decay: float) -> Array:
     due = np.append(decay * values[1:], 0.0)
     bands = np.full((2, values.size), -decay)  # those of the diagonal are taken to be 1
     return np.asarray(scipy.linalg.blas.dtbsv(1, bands, due, diag=1, overwrite_x=1))
+
+
+def _decaying_sums(
+    values: Array, power: float, step: float, places: Indices
+) -> tuple[Array, Array]:
+    """Σ_{j ≥ k} values_j·e^(-λx_j) and Σ_{j ≥ k} values_j·x_j·e^(-λx_j), x_j the distance from k to j, for
+    every k of `places`, which rise."""
+    gap = step * np.diff(places, append=values.size)
+    x = step * (
+        np.arange(places[0], values.size) - np.repeat(places, np.diff(places, append=values.size))
+    )
+    decayed = values[places[0] :] * np.exp(-power * x)
+    plain, times = (np.add.reduceat(y, places - places[0]) for y in (decayed, decayed * x))
+    decay = np.exp(-power * gap)
+    for k in range(places.size - 2, -1, -1):
+        times[k] += decay[k] * (times[k + 1] + gap[k] * plain[k + 1])
+        plain[k] += decay[k] * plain[k + 1]
+    return plain, times
 
 
 def _largest_gain(power: float) -> float:

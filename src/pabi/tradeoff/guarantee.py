@@ -675,7 +675,7 @@ class Guarantee(Readings):
     @property
     def _reading_delta(self) -> float:
         """The δ at which it is shown."""
-        return self.tuned_at if self.tuned_at else USUAL_DELTA
+        return USUAL_DELTA if self.tuned_at is None else self.tuned_at
 
     def __str__(self) -> str:
         at = self._reading_delta

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -92,7 +94,7 @@ class Reversed(torch.utils.data.Sampler):
         return iter(range(len(self.data_source)))[::-1]
 
 
-@every("options", [{}, {"shuffle": True, "batch_size": 3, "drop_last": True}, {"batch_size": None}])
+@every("options", [{}, {"shuffle": True, "batch_size": 4, "drop_last": True}, {"batch_size": None}])
 def test_of_a_plain_loader_the_dataset_is_taken(options):
     records = listed()
     assert dataset_of(torch.utils.data.DataLoader(records, **options)) is records
@@ -101,6 +103,25 @@ def test_of_a_plain_loader_the_dataset_is_taken(options):
     module = torch.nn.Sequential(Scaled(), linear(3, K))
     assert integration.train(module, loader, described, head="1").run.n == 4
     assert len(integration.features(module, loader, head="1")) == 4
+
+
+def test_a_loader_of_other_batches_is_refused():
+    records = listed([*INPUTS, INPUTS[0]], [0, 1, 2, 1, 0])
+    shuffled = {"n": 5, "batches": pabi.Reshuffle(2)}
+    described = run(pabi.Loss.softmax(20.0), **shuffled)
+
+    def loader(size, **options):
+        return torch.utils.data.DataLoader(records, size, shuffle=True, **options)
+
+    assert "batch size, 2, " in refused("dataset", dataset_of, loader(3), described)
+    assert "spare=1" in refused("dataset", dataset_of, loader(2, drop_last=True), described)
+    spared = replace(described, batches=pabi.Reshuffle(2, spare=1))
+    for plain, stated in (
+        (loader(2, drop_last=True), spared),
+        (loader(2), described),
+        (loader(1), described),
+    ):
+        assert dataset_of(plain, stated) is records
 
 
 def test_a_loader_that_chooses_or_changes_records_is_refused():

@@ -13,7 +13,6 @@ import math
 import random
 import time
 import warnings
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -24,7 +23,7 @@ from pabi.account.best import outcomes, refused
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
-from support.daily import seed
+from support.daily import of_today
 from support.falsification.altered_oracle import wrong_with
 from support.falsification.edits import (
     BEYOND,
@@ -175,11 +174,6 @@ def strata(theorem) -> Iterator[tuple[str, list[tuple[str, tuple]]]]:
             if path[-1] not in ("f8", "i8") and "notes" not in path:
                 found.setdefault(f"{kind} {shape(path)}", []).append((name, path))
     yield from found.items()
-
-
-def of_today(what: str) -> int:
-    """A number of the day."""
-    return zlib.crc32(f"{seed()} {what}".encode())
 
 
 def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:

@@ -33,11 +33,11 @@ from pabi.tradeoff.guarantee import TESTING, Guarantee
 _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
 
 
-def dataset_of(source: Any) -> Any:
+def dataset_of(source: Any, run: NoisySGD | None = None) -> Any:
     """The dataset of a `DataLoader` that hands on every record once and as it is; anything else as it is.
 
-    Batches are those of the run, so the loader's order and the size of its batches do not count. Raises
-    InvalidInput for a loader that may choose among records or change them.
+    Batches are those of the `run`, so the loader's order does not count. Raises InvalidInput for a loader
+    that may choose among records or change them, and whose batches have another size.
     """
     data = torch().utils.data
     if not isinstance(source, data.DataLoader):
@@ -64,7 +64,26 @@ def dataset_of(source: Any) -> Any:
         "expected loader.dataset, or a plain DataLoader, whose batches the run's take the place of; got "
         "one with a sampler, a collate_fn or a worker_init_fn of its own",
     )
+    if run is not None and source.batch_size not in (None, 1):  # which nobody stated
+        _refuse_other_batches(source, run)
     return dataset
+
+
+def _refuse_other_batches(loader: Any, run: NoisySGD) -> None:
+    """Raises InvalidInput for a loader that says something else of its batches than the run."""
+    size = run.batch_size
+    require(
+        loader.batch_size == size,
+        "dataset",
+        f"expected a DataLoader of the run's batch size, {size}, or its .dataset, got {loader.batch_size}",
+    )
+    left = len(loader.dataset) % size if loader.drop_last else 0
+    require(
+        left in (0, getattr(run.batches, "spare", 0)),
+        "dataset",
+        f"expected a DataLoader without drop_last, or a run that leaves {left} records out of every epoch, "
+        f"such as batches=pabi.Reshuffle({size}, spare={left})",
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -237,6 +237,20 @@ class TrainedModule(Trained):
         return f"TrainedModule({kind}, {self.guarantee!r}, x of shape {self.x.shape})"
 
 
+_OTHER_OPTIONS = {
+    "optimizer": "steps are those of the run: state its step_size, and update=pabi.updates.Momentum(0.9)",
+    "criterion": "train calls it loss: write loss={}",
+    "epochs": "the run has them: write NoisySGD(…, epochs={})",
+    "batch_size": "the run has it: write NoisySGD(…, batches=pabi.Reshuffle({}))",
+    "lr": "the run has it: write NoisySGD(…, step_size={})",
+    "max_grad_norm": "the run has it: write NoisySGD(…, clip_norm={})",
+    "noise_multiplier": "the run has it: write NoisySGD(…, noise_multiplier={})",
+    "target_epsilon": "train calls it epsilon: write epsilon={}",
+    "target_delta": "train calls it delta: write delta={}",
+}
+
+
+@validate.answering(_OTHER_OPTIONS)
 def train(
     module: Any,
     dataset: Any,
@@ -361,7 +375,7 @@ def train(
     refuse_unenforceable(run)
     refuse_other_ranks()
     check_ledger(ledger)
-    pairs = Pairs(dataset_of(dataset), validate.integer("workers", workers, at_least=0))
+    pairs = Pairs(dataset_of(dataset, run), validate.integer("workers", workers, at_least=0))
     require(
         len(pairs) == run.n, "n", f"expected {len(pairs)}, the length of the dataset, got {run.n}"
     )

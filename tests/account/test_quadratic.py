@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from pabi.account.shifts.isotonic import closed_form
+from pabi.account.shifts.nonlinear import closed_form
 from support.every_case import every
 
 from .closed_forms import least, theorem_3_4

@@ -855,11 +855,8 @@ def _refuse_strong(payload: dict[str, Any] | None) -> None:
 
 def groups_proof(member: Guarantee, size: int, curve: TradeOff) -> Proof:
     """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
-
-    def written() -> dict[str, Any]:
-        return {"member": member._payload, "size": size, "claim": {"tradeoff": curve.to_dict()}}
-
-    return Written(GROUPS, written)
+    claim = {"tradeoff": curve.to_dict()}
+    return Written(GROUPS, lambda: {"member": member._payload, "size": size, "claim": claim})
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Slopes known (linear moduli):
 `epochs`       the shifts of the record with given uses, by whichever of these suits the schedule
 
 Any moduli:
-`isotonic`     the closed form for moduli √(κδ² + h) without sensitivities
+`nonlinear`    the closed form for moduli √(κδ² + h) without sensitivities
 `start`        a first plan on a grid of distances
 `nonlinear`    the plan improved by Newton's method, and cut down to what is feasible
 

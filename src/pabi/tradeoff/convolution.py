@@ -122,8 +122,10 @@ class Sum:
         room = math.log(2.0 / OUTSIDE) + _ROUNDED
         theta = np.array([0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0]) / spread
         risen, fallen = self._joined.log_moments(power + np.array([theta, -theta]))
-        high, low = (risen - base + room) / theta, (base - fallen - room) / theta
-        return min(float(low.max()), mean), max(float(high.min()), mean)
+        # A λ at which nothing is known says nothing.
+        high = float(np.fmin.reduce((risen - base + room) / theta, initial=math.inf))
+        low = float(np.fmax.reduce((base - fallen - room) / theta, initial=-math.inf))
+        return min(low, mean), max(high, mean)
 
 
 class _Joined(NamedTuple):

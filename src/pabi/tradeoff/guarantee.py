@@ -807,13 +807,12 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     references = [g.composition for g in guarantees if g.composition is not None]
     complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)
-    sentences = [a for g in guarantees for a in g.assumptions]
     return Guarantee(
         reduce(TradeOff.compose, (g.curve for g in guarantees)),
         first.adjacency,
         " + ".join(g.method for g in guarantees),
         "; ".join(dict.fromkeys(g.source for g in guarantees)) + "; Dong, Roth, Su 2022, Thm 3.2",
-        tuple(dict.fromkeys((*sentences, INDEPENDENT))),
+        tuple(dict.fromkeys((*(a for g in guarantees for a in g.assumptions), INDEPENDENT))),
         max((g.tuned_at for g in guarantees if g.tuned_at is not None), default=None),
         reduce(TradeOff.compose, references) if complete else None,
         tuple(dict.fromkeys(a for g in guarantees for a in g.besides)),

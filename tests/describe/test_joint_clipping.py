@@ -12,11 +12,11 @@ from pabi.describe.joint_clipping import (
     hinge_within,
     logistic_off,
     logistic_within,
-    row_norms,
     softmax_off,
     softmax_within,
 )
 from pabi.describe.vector_losses import OneVsRest
+from pabi.numbers.rounding import row_norms
 
 ULP = 2.0**-53
 SMOOTHING = 0.4

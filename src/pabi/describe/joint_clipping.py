@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.exponential import OFF, exponential
-from pabi.numbers.rounding import HALF_ULP, TINY, Array, two_product_error
+from pabi.numbers.rounding import HALF_ULP, TINY, Array, added, row_norms, two_product_error
 
 _TURNS = 1_000  # of Newton's method: about ten, and for minute norms one for every unit of a logit
 _ULPS = 4.0 * np.finfo(np.float64).eps
@@ -31,22 +31,6 @@ _NEAR = 0.1  # below 1/9
 _SMALL, _LOST = 1e-3, 1e-300  # of a shift of logits; what e^−708 is off by, and what underflows
 FARTHEST = 1e6  # gap of predictors up to which many digits decide where a root was not met
 _DIGITS, _HALVINGS = 400, 200  # bits and turns of that
-
-
-def row_norms(vectors: Array) -> Array:
-    """(m,) norms of (m, K) vectors, however large their entries."""
-    columns = vectors.T
-    peak = np.max(np.abs(columns), axis=0)
-    unit = columns / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)
-    return np.asarray(peak * np.sqrt(added(np.square(unit))))
-
-
-def added(columns: Array) -> Array:
-    """The sum of every column, in an order that does not depend on how many there are, nor on how they lie.
-
-    Otherwise the last bits of one record's sum would depend on which others are beside it.
-    """
-    return np.asarray(np.asfortranarray(columns).sum(axis=0))
 
 
 def logistic_within(margins: Array, most: Array) -> Array:

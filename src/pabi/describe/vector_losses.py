@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import (
     FARTHEST,
-    added,
     hinge_off,
     hinge_within,
     logistic_off,
     logistic_within,
-    row_norms,
     softmax_off,
     softmax_within,
 )
@@ -40,7 +38,7 @@ from pabi.describe.scalar_losses import (
 from pabi.numbers import validate
 from pabi.numbers.errors import must_be
 from pabi.numbers.exponential import OFF, exponential
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, root_above, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, added, root_above, row_norms, up
 from pabi.numbers.showing import exact
 from pabi.numbers.validate import POSITIVE, Check, by
 

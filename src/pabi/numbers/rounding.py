@@ -298,3 +298,19 @@ def descended(
         else:
             low, middle, high = (low, middle, x) if above else (x, middle, high)
     return middle, at(middle)
+
+
+def added(columns: Array) -> Array:
+    """The sum of every column, in an order that does not depend on how many there are, nor on how they lie.
+
+    Otherwise the last bits of one record's sum would depend on which others are beside it.
+    """
+    return np.asarray(np.asfortranarray(columns).sum(axis=0))
+
+
+def row_norms(vectors: Array) -> Array:
+    """(m,) norms of (m, K) vectors, however large their entries."""
+    columns = vectors.T
+    peak = np.max(np.abs(columns), axis=0)
+    unit = columns / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)
+    return np.asarray(peak * np.sqrt(added(np.square(unit))))

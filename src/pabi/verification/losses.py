@@ -22,7 +22,6 @@ from pabi.verification.arithmetic import (
     closed,
     exact,
     fraction_of,
-    in_time,
     nonnegative,
     timed,
 )
@@ -127,27 +126,6 @@ def stated(table: Any) -> list[ModulusRow]:
     if kind == "sqrt":
         return [Root(p["kappa"], p["h"], 0)]
     return [Root(p["slope"] ** 2, 0, p.get("shift", 0))]
-
-
-def pay(
-    moduli: Sequence[Omega],
-    s: Sequence[Any],
-    sigma: Sequence[Any],
-    *,
-    distance: Any,
-    payments: Sequence[float],
-    first: int,
-) -> Any:
-    """Σ (a_k/σ_k)² of these payments from z = `distance` before step `first` (0-based), if the distances
-    end at zero; Refused, naming the step, otherwise."""
-    z, total = distance, arb(0)
-    steps = zip(moduli, s, sigma, payments, strict=True)
-    for k, (omega, demand, noise, a) in enumerate(steps, first):
-        in_time()  # a modulus may have many rows
-        cost, z = pay_once(omega, demand, noise, z, a, k)
-        total += cost
-    check_paid_off(z, first + len(payments))
-    return total
 
 
 def check_paid_off(z: Any, steps: int) -> None:

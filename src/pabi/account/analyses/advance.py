@@ -35,7 +35,7 @@ from pabi.account.analyses.shifted_interpolation import (
 )
 from pabi.account.analyses.writing import Case, RunProof, computed
 from pabi.account.facts.positions import OrderedView, Uses, check_position
-from pabi.account.shifts.advance import Between, PulledSteps, solve
+from pabi.account.shifts.advance import SLOPE, Between, PulledSteps, ball, solve
 from pabi.account.shifts.epochs import (
     Advance,
     Record,
@@ -66,8 +66,6 @@ _MOST_STEPS = 60_000  # of all these positions together
 _MOST_CHECKED = 400_000  # steps times positions where all are solved: a checker takes some seconds
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
 _LARGE = 700.0  # whose power of e is a double
-_SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
-_CHAIN, _ROOM = 4096, 32  # additions in a chain of a sum at most, and more than those besides
 
 
 def apply(
@@ -307,7 +305,7 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     start, end = uses.before(paid, period), uses.before(begin, period)
     if start == end:
         return 0.0
-    first, sure = uses.step(start, period), 1.0 + _SLOPE * (begin + 16.0)
+    first, sure = uses.step(start, period), 1.0 + SLOPE * (begin + 16.0)
     if not view.run.constant:
         c, s, _ = (x[first:begin] for x in view.steps(uses))
         later = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)
@@ -425,27 +423,17 @@ def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
     first = uses.before(begin, view.period)
     used = [uses.step(i, view.period) for i in range(first, uses.total)]
     s[~np.isin(k, used)] = 0.0
-    centre, radius = _ball(run)
+    assert run.loss.cone is not None  # as was asked
+    centre, radius = ball(run.loss.cone, run.order.sizes.most)
     sided = k >= used[-ahead]
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
     assert curvature is not None  # of a loss of linear predictors that is clipped as it may be
     pull = eta * (run.loss.l2 + part * curvature[1])
-    low = (1.0 - pull) - _SLOPE * (1.0 + pull)
-    high = (1.0 - eta * run.loss.l2) + _SLOPE * (1.0 + pull)
+    low = (1.0 - pull) - SLOPE * (1.0 + pull)
+    high = (1.0 - eta * run.loss.l2) + SLOPE * (1.0 + pull)
     q, u = s * np.where(sided, centre, 0.0), s * np.where(sided, radius, 1.0)
     start = _apart(view, uses, window)
     return PulledSteps(low=low, high=high, q=q, u=u, sigma=sigma, start=start)
-
-
-def _ball(run: NoisySGD) -> tuple[float, float]:
-    """(where on its axis, how large) a ball around the part of the cone within distance 1 is, rounded up.
-    Sums that are computed differ by a little more, to any side (docs, "Payments in advance")."""
-    assert run.loss.cone is not None  # as was asked
-    cosine = math.sqrt(run.loss.cone)
-    centre = 0.5 / cosine if 2 * run.loss.cone >= 1 else cosine
-    radius = max(centre, math.sqrt(max(0.0, 1.0 - 2.0 * centre * cosine + centre * centre)))
-    most = run.order.sizes.most
-    return centre, radius * (1.0 + _SLOPE + 8.0 * most * (min(most, _CHAIN) + _ROOM) * 2.0**-53)
 
 
 def _most_of(parts: Sequence[Fraction]) -> float:

@@ -15,6 +15,7 @@ a bound, and it is computed anew.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ _CLOSE = 1e-5  # relative: how near to the least cost
 _FEASIBLE = 1e-9  # in the largest sensitivity: by how much a solution may miss
 _INSIDE = 0.995  # of the way to the nearest bound
 _SURE = 16.0 * 2.0**-52  # relative: more than a sum of six terms errs
+SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
+_CHAIN, _ROOM = 4096, 32  # additions in a chain of a sum at most, and more than those besides
 _RIDGE = 1.0 + 1e-14  # of a diagonal, against rounding
 
 
@@ -217,3 +220,12 @@ def _reach(value: Array, change: Array, free: Array) -> float:
     falling = (change < 0.0) & (free > 0.0)
     nearest = float((-value[falling] / change[falling]).min(initial=math.inf))
     return min(1.0, _INSIDE * nearest)
+
+
+def ball(cone: Fraction, most: int) -> tuple[float, float]:
+    """(where on its axis, how large) a ball around the part of the cone within distance 1 is, rounded up.
+    Sums that are computed differ by a little more, to any side (docs, "Payments in advance")."""
+    cosine = math.sqrt(cone)
+    centre = 0.5 / cosine if 2 * cone >= 1 else cosine
+    radius = max(centre, math.sqrt(max(0.0, 1.0 - 2.0 * centre * cosine + centre * centre)))
+    return centre, radius * (1.0 + SLOPE + 8.0 * most * (min(most, _CHAIN) + _ROOM) * 2.0**-53)

@@ -4,13 +4,13 @@ averaged over a secret order."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import Refused, columns, integer, mu_of, positions, timed
+from pabi.verification.arithmetic import Refused, columns, in_time, integer, mu_of, positions, timed
 from pabi.verification.cases import (
     OneByOne,
     check_start,
@@ -18,7 +18,7 @@ from pabi.verification.cases import (
 )
 from pabi.verification.derivation import Derived
 from pabi.verification.factors.closed_forms import Part
-from pabi.verification.losses import Omega, least_of, pay, stated
+from pabi.verification.losses import Omega, check_paid_off, least_of, pay_once, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.places import every_position, worst_position
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
@@ -47,6 +47,27 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
             raise Refused("theorem: a record's place changes every epoch")
         case _:
             assert_never(run.scheme)
+
+
+def pay(
+    moduli: Sequence[Omega],
+    s: Sequence[Any],
+    sigma: Sequence[Any],
+    *,
+    distance: Any,
+    payments: Sequence[float],
+    first: int,
+) -> Any:
+    """Σ (a_k/σ_k)² of these payments from z = `distance` before step `first` (0-based), if the distances
+    end at zero; Refused, naming the step, otherwise."""
+    z, total = distance, arb(0)
+    steps = zip(moduli, s, sigma, payments, strict=True)
+    for k, (omega, demand, noise, a) in enumerate(steps, first):
+        in_time()  # a modulus may have many rows
+        cost, z = pay_once(omega, demand, noise, z, a, k)
+        total += cost
+    check_paid_off(z, first + len(payments))
+    return total
 
 
 class NonlinearCases(OneByOne):

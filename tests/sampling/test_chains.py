@@ -212,9 +212,12 @@ def test_our_own_gradient_is_checked_against_the_description():
     draws = langevin(chain, mean_gradient(X, y, loss), np.zeros(2), random_state=0, delta=0.01)
     assert TAKEN not in draws.guarantee.assumptions
     by_name = mean_gradient(X, y, "logistic", 0.5)
-    draws = langevin(chain, by_name, np.zeros(2), random_state=0, delta=0.01)
+    convex = replace(chain, loss=pabi.Loss.convex(0.25, gradient_bound=1.0, l2=0.5))
+    draws = langevin(convex, by_name, np.zeros(2), random_state=0, delta=0.01)
     assert TAKEN in draws.guarantee.assumptions
     for gradient, field in (
+        (by_name, "model"),  # whose rows are as long as they are
+        (mean_gradient(X, y, pabi.Loss.huber(1.0, 1.0, l2=0.5)), "model"),
         (mean_gradient(X[:-1], y[:-1], loss), "n"),
         (mean_gradient(X, y, "logistic", 0.4), "l2"),
         (mean_gradient(X, y, pabi.Loss.logistic(2.0, l2=0.5)), "model"),

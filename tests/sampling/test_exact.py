@@ -1,6 +1,7 @@
 """Exact draws: against quadrature of the density, refusals, and what stays unseen."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.stats import chi2, chisquare, kstest
 
 import pabi
 from pabi.numbers.errors import NotApplicable, PrivacyWarning
-from pabi.sampling import exact, gibbs_rejection
+from pabi.sampling import exact, gibbs_rejection, mean_loss
 from pabi.sampling.envelopes import Envelope, LossBounds, read_region
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused, refuses
@@ -213,7 +214,8 @@ def test_the_guarantee_is_the_mechanisms():
             found = gibbs_rejection(one, value, delta=1e-5)
         wanted = one.guarantee(1e-5)
         assert found.guarantee.epsilon(1e-5) == wanted.epsilon(1e-5)
-        assert found.guarantee.assumptions == wanted.assumptions
+        assert found.guarantee.assumptions == (*wanted.assumptions, exact.taken(one))
+        assert str(one.n) in exact.taken(one)
         assert found.mechanism is one
         assert not found.values.flags.writeable
     with pytest.warns(PrivacyWarning, match="reproducible"):
@@ -223,6 +225,26 @@ def test_the_guarantee_is_the_mechanisms():
     wanted = pabi.compose(*[m.guarantee(1e-3)] * 10).epsilon(1e-3)
     assert ten.guarantee.epsilon(1e-3) == pytest.approx(wanted, rel=1e-6)
     assert wanted > 2 * m.guarantee(1e-3).epsilon(1e-3)
+
+
+def test_our_own_mean_loss_is_checked_against_the_description():
+    """A loss of fewer records than described would cost more than its guarantee says."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(40, 2)), rng.integers(0, 2, 40)
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.25)
+    m = pabi.ExponentialMechanism(loss, n=40, dimension=2, diameter=2.0, epsilon=1.0)
+    found = gibbs_rejection(m, mean_loss(X, y, loss))
+    assert found.guarantee.assumptions == m.guarantee(1e-5).assumptions
+    for value, field in (
+        (mean_loss(X[:4], y[:4], loss), "n"),
+        (mean_loss(X, y, loss.with_l2(0.0)), "l2"),
+        (mean_loss(X, y, pabi.Loss.logistic(feature_norm=3.0, l2=0.25)), "model"),
+        (mean_loss(X, y, "logistic", 0.25), "model"),
+    ):
+        refused(field, gibbs_rejection, m, value)
+    convex = replace(m, loss=pabi.Loss.convex(0.25, gradient_bound=1.0, l2=0.25))
+    found = gibbs_rejection(convex, mean_loss(X, y, loss))
+    assert exact.taken(convex) in found.guarantee.assumptions
 
 
 # Refusals.

@@ -159,7 +159,7 @@ def test_refusals(field):
 
 def test_points_and_rows_are_checked():
     """And the start of a chain, before the data is touched."""
-    gradient, walk = mean_gradient(X, LABELS), {"step_size": 0.1, "steps": 2}
+    gradient, walk = mean_gradient(X, LABELS, LOGISTIC), {"step_size": 0.1, "steps": 2}
     chain = pabi.LangevinChain(LOGISTIC, n=N, inverse_temperature=1.0, **walk)
     assert f"expected shape ({D},)" in refused("x0", langevin, chain, gradient, np.zeros(D + 1))
     for bad in (POINTS[0], POINTS[:, :2]):

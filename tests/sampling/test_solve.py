@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 import pabi
 from pabi.erm import Plan, Solution, plan, solve
-from pabi.sampling import erm_algorithms
+from pabi.sampling import erm_algorithms, mean_loss
 from support.every_case import every, refused
 
 Array = np.ndarray
@@ -54,6 +54,14 @@ def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee():
         assert solution.risk_bound == found.risk_bound
         with pytest.raises(ValueError, match="read-only"):
             solution.x[0] = 0.0
+
+
+def test_our_own_mean_loss_is_of_as_many_records_as_planned():
+    loss, labels = pabi.Loss.logistic(feature_norm=1.0), np.arange(N) % 2
+    found = planned(smoothness=0.25)
+    assert solve(found, loss_value=mean_loss(data(), labels, loss)).guarantee.epsilon(0.0) <= 1.0
+    fewer = mean_loss(data()[1:], labels[1:], loss)
+    assert f"expected {N} as planned" in refused("n", solve, found, loss_value=fewer)
 
 
 @TESTING

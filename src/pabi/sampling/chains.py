@@ -333,7 +333,8 @@ def _say_how_far(chain: LangevinChain, start: Array, proven: Guarantee, delta: f
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
     """Whether `gradient` is known to be the described one. Raises InvalidInput where it is another."""
     if isinstance(gradient, MeanGradient):
-        gradient.refuse_other(loss, n, size)
+        gradient.refuse_other(loss, n)
+        gradient.refuse_other_batches(size)
         return gradient.loss == loss
     validate.function("gradient", gradient)
     return False

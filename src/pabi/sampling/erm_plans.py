@@ -28,6 +28,7 @@ from pabi.sampling import erm_algorithms
 from pabi.sampling.erm_algorithms import AVERAGE
 from pabi.sampling.erm_bounds import CLASSES, FEW_ROUNDINGS, within
 from pabi.sampling.erm_problem import UNKNOWN, Draft, Plan, Problem, total
+from pabi.sampling.linear_models import MeanLoss
 from pabi.tradeoff.guarantee import Guarantee
 
 # Choosing how to minimise a loss privately: every way that applies, and the one with the least bound.
@@ -410,6 +411,9 @@ def _draw(
     from pabi.sampling import gibbs_rejection
 
     require(callable(loss_value), "loss_value", f"{plan.algorithm} needs it: expected a callable")
+    if isinstance(loss_value, MeanLoss):
+        run = plan.run
+        must_be(loss_value.n == run.n, "n", f"{run.n!r} as planned", loss_value.n)
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:

@@ -31,6 +31,7 @@ from pabi.sampling.envelopes import (
     rounding,
 )
 from pabi.sampling.envelopes import expected_evaluations as expected_of
+from pabi.sampling.linear_models import MeanLoss
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once
@@ -44,6 +45,14 @@ _NORM_MARGIN = 1 + Fraction(1, 10**12)
 _FASTER = "changes faster than the gradient bound and curvature of the mechanism's loss allow"
 
 LossCallable = Callable[..., ArrayLike]
+
+
+def taken(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> str:
+    """What a guarantee assumes of a loss that pabi did not make."""
+    return (
+        f"loss_value returns the mean loss of the {mechanism.n} records as described, regulariser included, "
+        "at each point from that point alone"
+    )
 
 
 def gibbs_rejection(
@@ -106,9 +115,9 @@ def gibbs_rejection(
     ------
     InvalidInput
         `domain`, also where it is so narrow and so far from 0 that few doubles are left in it; `lipschitz`
-        where nothing bounds the loss, or it changes by more than its default allows; or a `loss_value` of
-        the wrong shape, not finite, so large that doubles cannot hold it to 2⁻¹⁴/κ, or that changes faster
-        than the description says.
+        where nothing bounds the loss, or it changes by more than its default allows; `n`, `l2` or `model`
+        where a `mean_loss` is not the described one; or a `loss_value` of the wrong shape, not finite, so
+        large that doubles cannot hold it to 2⁻¹⁴/κ, or that changes faster than the description says.
     NotApplicable
         It is expected to take more than `most_evaluations`, or 2⁻⁴⁴ of what the loss can change by on the
         set is more than 2⁻¹⁴/κ: public numbers alone say so.
@@ -205,7 +214,12 @@ def gibbs_rejection_on(
     validate.integer("draws", draws, at_least=1)
     validate.integer("most_evaluations", most_evaluations, at_least=1)
     _refuse_long(region, rounds, bounds, most_evaluations)
+    enforced = isinstance(loss_value, MeanLoss)
+    if isinstance(loss_value, MeanLoss):
+        loss_value.refuse_other(mechanism.loss, mechanism.n)
+        enforced = loss_value.loss == mechanism.loss
     proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
+    proven = proven if enforced else proven.assuming(taken(mechanism))
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
     values, guarantee = terms.release(
         proven, lambda source: drawn(work, source, terms.machines)[None]

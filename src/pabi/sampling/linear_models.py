@@ -220,6 +220,7 @@ class _Linear:
             "l2",
             "expected none beside a loss, which has its own",
         )
+        self.model = model
         self.loss = model if isinstance(model, Loss) else None
         self.l2 = validate.number("l2", self.loss.l2 if self.loss else l2, at_least=0.0)
         parameters = dict(self.loss.parameters) if self.loss else {}
@@ -231,6 +232,15 @@ class _Linear:
         if self._linear_loss.response == "sign":
             # Rows times their labels, so that predictors are margins.
             self._rows *= self._targets[:, None]
+
+    def refuse_other(self, loss: Loss, n: int) -> None:
+        """Raises InvalidInput where this is not of the mean loss that is described."""
+        for name, mine, described in (("n", self.n, n), ("l2", self.l2, loss.l2)):
+            must_be(mine == described, name, f"{described!r} as described", mine)
+        # What is merely called convex, say, may be any model; a linear one is that one alone.
+        if loss.kind in LINEAR_LOSSES and self.loss != loss:
+            expected = f"{loss!r} as described, to whose feature_norm rows are scaled"
+            must_be(False, "model", expected, self.model)
 
     def _points(self, x: ArrayLike) -> Array:
         points = np.ascontiguousarray(x, dtype=np.float64)
@@ -291,17 +301,9 @@ class MeanGradient(_Linear):
                 result[some] += z @ weighted[part]
         return result
 
-    def refuse_other(self, loss: Loss, n: int, size: int) -> None:
-        """Raises InvalidInput where this is not the gradient of what is described."""
-        pairs = (("n", self.n, n), ("size", self.size, size), ("l2", self.l2, loss.l2))
-        for name, mine, described in pairs:
-            must_be(mine == described, name, f"{described!r} as described", mine)
-        must_be(
-            self.loss is None or self.loss.kind != loss.kind or self.loss == loss,
-            "model",
-            f"{loss!r}",
-            self.loss,
-        )
+    def refuse_other_batches(self, size: int) -> None:
+        """Raises InvalidInput where sums are divided by another number."""
+        must_be(self.size == size, "size", f"{size!r} as described", self.size)
 
 
 class MeanLoss(_Linear):

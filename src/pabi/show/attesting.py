@@ -320,6 +320,10 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The program's own gradient is that of the stated loss.",
         ),
         (
+            "loss_value returns the mean loss",
+            "The program's own loss is the stated one, averaged over as many records as stated.",
+        ),
+        (
             "the mechanism ",
             "Somebody states how private this is. Nothing derives it, and nobody can check it.",
         ),

@@ -85,13 +85,11 @@ def test_fine_steps_are_those_of_their_keys(client, beta):
     "mechanism",
     [
         pabi.ExponentialMechanism(LOSS, n=N, dimension=3, diameter=4.0, epsilon=1.0),
-        pabi.IteratedExponentialMechanism(
-            pabi.Loss.strongly_convex(1.0, 1.0, gradient_bound=3.0), N, 3, 2.0, (0.3, 0.7), 0.1
-        ),
+        pabi.IteratedExponentialMechanism(LOSS, N, 3, 2.0, (0.3, 0.7), 0.1),
     ],
 )
 def test_exact_draws_are_those_of_their_keys(client, mechanism):
-    value = sampling.mean_loss(X, Y, "logistic", 0.1)
+    value = sampling.mean_loss(X, Y, LOSS)
 
     def alone(some, generator):
         return sampling.gibbs_rejection(mechanism, value, random_state=generator, draws=len(some))

@@ -18,6 +18,7 @@ from pabi.convert import gdp_to_epsilon
 from pabi.erm import Plan, plan
 from pabi.literature import langevin_universality
 from pabi.sampling.erm_bounds import largest_mu, largest_range
+from pabi.showing import shown
 from pabi.tradeoff import BoundedRange
 from support.every_case import every, refused, refuses
 
@@ -48,6 +49,21 @@ def test_every_cell_has_an_explicit_bound_below_the_trivial_one(objective, losse
     assert max(map(len, text.splitlines())) < 150
     algorithm, risk = found.considered[0]
     assert (algorithm, risk) == (found.algorithm, pytest.approx(found.risk_bound, rel=1e-8))
+
+
+def test_of_equal_bounds_the_one_of_what_is_run_is_chosen():
+    """A diffusion near its stationary law has the bound of a draw from it, and a chain that follows it."""
+    given = {"n": 800, "strong_convexity": 0.2, "smoothness": 0.25, "delta": 1e-6}
+    found = made("erm", "strongly_convex", **given)
+    chosen, other = found.considered[:2]
+    assert (chosen[0], other[0]) == ("exponential_mechanism", "last_point")
+    assert chosen[1] == pytest.approx(other[1], rel=1e-9)
+    assert f"last point {shown(other[1], 4)}" in str(found)
+    assert found.excess_quantile(0.5) < found.excess_quantile(0.9)
+    # Where nothing can be drawn, the diffusion is followed, if steps can follow it.
+    for n in (10**4, 10**6):
+        many = {**given, "n": n, "dimension": 40}
+        assert made("erm", "strongly_convex", **many).algorithm == "last_point"
 
 
 def grid(count: int, seed: int) -> list[tuple[str, str, dict[str, Any]]]:

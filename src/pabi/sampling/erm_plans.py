@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -41,6 +41,8 @@ ALGORITHMS = (
     erm_algorithms.AVERAGE,
 )
 _ROUNDED = 1.0 - 1e-12  # a radius may be half of a diameter but for roundings
+_SAME = 1.0 + 1e-9  # of two bounds: what may be roundings
+_MOST_DRAWN = 16  # dimensions, beyond which no exact draw is counted on
 _FAMILIES = (
     erm_algorithms.gibbs_drafts,
     erm_algorithms.iterated_drafts,
@@ -140,7 +142,7 @@ def plan(
     )
     validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
     drafts = [draft for family in _FAMILIES for draft in family(problem)]
-    drafts = sorted((d for d in drafts if math.isfinite(d.risk)), key=attrgetter("risk"))
+    drafts = _in_order(d for d in drafts if math.isfinite(d.risk))
     best = next((d for d in drafts if algorithm in ("auto", d.algorithm)), None)
     if best is None:
         raise NotApplicable(_why_not(problem, algorithm))
@@ -150,6 +152,27 @@ def plan(
     result = _plan(problem, best, tuple(considered.items()))
     warn_of_large_delta(problem.n, problem.delta)
     return result
+
+
+def _in_order(drafts: Iterable[Draft]) -> list[Draft]:
+    """By their bounds; of those that are the least but for roundings, first what can be drawn exactly, since
+    its bound is of what is run, and then what steps can follow."""
+    ordered = sorted(drafts, key=attrgetter("risk"))
+    least = [d for d in ordered if d.risk <= ordered[0].risk * _SAME]
+    if len(least) > 1:
+        least.sort(key=lambda draft: _effort(draft.run))
+    return least + ordered[len(least) :]
+
+
+def _effort(run: Any) -> int:
+    """0 for what can be drawn exactly, 1 for what steps can follow, 2 for what is a bound alone."""
+    from pabi.sampling.exact import MOST_EVALUATIONS, expected_evaluations
+
+    if isinstance(run, LangevinDiffusion):
+        return 1 if run.loss.curvature is not None and run.loss.curvature[1] < UNKNOWN else 2
+    if not isinstance(run, ExponentialMechanism) or run.dimension > _MOST_DRAWN:
+        return 2
+    return 0 if expected_evaluations(run) <= MOST_EVALUATIONS else 2
 
 
 def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], ...]) -> Plan:

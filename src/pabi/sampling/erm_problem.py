@@ -254,7 +254,7 @@ class Plan:
 
     @property
     def rate(self) -> str:
-        """The order of the bound, in L, D, m, n, p = dimension, ε and δ."""
+        """The order of the least bound for such losses and many records, in L, D, m, n, p, ε and δ."""
         empirical = _RATES[self.losses, self.delta > 0.0]
         return f"{empirical} + {_POPULATION[self.losses]}" if self.objective == "sco" else empirical
 
@@ -332,12 +332,18 @@ class Plan:
         needs = "plan again with smoothness=…, which its chain's steps need"
         run, regulariser = self.run, self.regulariser
         rounds = run.rounds if isinstance(run, IteratedExponentialMechanism) else ()
+        others = [
+            f"{name.replace('_', ' ')} {shown(risk, 4)}"
+            for name, risk in self.considered
+            if name != self.algorithm
+        ]
         rows = (
             ("algorithm", self.algorithm.replace("_", " ")),
             ("problem", f"{self.objective.upper()}, {self.losses.replace('_', ' ')} losses"),
             ("privacy", f"ε = {exact(self.epsilon)}, δ = {exact(self.delta)}, {run.adjacency}"),
             ("risk bound", f"{shown(self.risk_bound, 4)} ({self.kind}{trivial})"),
             *((f"  {name}", shown(value, 4)) for name, value in self.terms),
+            ("  of others", ", ".join(others)),
             ("rate", self.rate),
             ("inverse temperature", plain(self.inverse_temperature)),
             ("time", plain(self.time) if math.isfinite(self.time) else ""),

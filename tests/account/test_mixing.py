@@ -280,6 +280,16 @@ def test_what_is_not_known_is_said():
     assert "too wide" not in rough.warning
 
 
+def test_the_width_of_a_tempered_target_is_said():
+    """Of a temperature in place of its inverse, too, and of β = 1 for a mean loss."""
+    at_n = chain(Loss.convex(0.25, l2=0.1), **BALL)
+    at_n = replace(at_n, inverse_temperature=float(at_n.n))
+    assert "posterior" not in str(outlook(at_n))
+    for beta, wide in ((at_n.n / 4.0, "2"), (1.0 / at_n.n, str(at_n.n)), (4.0 * at_n.n, "0.5")):
+        found = outlook(replace(at_n, inverse_temperature=beta))
+        assert f"about {wide} times as wide as the posterior" in str(found)
+
+
 def test_steps_that_are_too_long_are_said_with_those_that_are_not():
     found = outlook(chain(Loss.convex(5.0), step_size=0.004, **BALL))
     assert found.path_costs_as_much

@@ -9,7 +9,7 @@ import pytest
 import pabi
 from pabi import Loss
 from pabi.account.analyses import mechanisms as analysis
-from pabi.describe.files import to_dict
+from pabi.describe.files import from_dict, to_dict
 from pabi.describe.langevin import CELLS
 from pabi.numbers.errors import NotApplicable
 from support.every_case import every, refused, refuses
@@ -260,3 +260,25 @@ def test_the_last_point_needs_a_hidden_path_and_a_curvature():
         with pytest.raises(NotApplicable, match=reason):
             analysis.last_point(description, DELTA)
         assert analysis.path(description, DELTA).curve.mu > 0.0
+
+
+def test_other_words_for_chains_and_mechanisms_are_answered():
+    for keyword, value, mentioned in (
+        ("beta", 3.0, "inverse_temperature=3.0"),
+        ("temperature", 0.01, "inverse_temperature=n"),
+        ("prior_precision", 10.0, "loss.with_l2("),
+        ("num_samples", 10, "chains=10"),
+        ("warmup", 100, "discard="),
+        ("radius", 4.0, "pabi.prox.ball(4.0)"),
+        ("epsilon", 1.0, "calibrate(chain, epsilon=1.0"),
+    ):
+        assert mentioned in refused(keyword, chain, **{keyword: value})
+    assert "inverse_temperature=3.0" in refused("beta", from_dict, to_dict(chain()) | {"beta": 3.0})
+
+    def mechanism(**changes):
+        return pabi.ExponentialMechanism(CONVEX, 100, 2, 4.0, gradient_gap=0.3, **changes)
+
+    assert "diameter=2 * 3.0" in refused("radius", mechanism, radius=3.0)
+    assert "guarantee(delta=0.1)" in refused("delta", mechanism, epsilon=1.0, delta=0.1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'betas'"):
+        chain(betas=3.0)

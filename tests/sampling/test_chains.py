@@ -15,7 +15,7 @@ from pabi.execute.computed_steps import ACCURATE
 from pabi.learn import train
 from pabi.mixing import outlook
 from pabi.numbers.errors import NotApplicable, PrivacyWarning, SamplingWarning
-from pabi.sampling import Draws, diffusion, langevin, mean_gradient
+from pabi.sampling import Draws, diffusion, from_log_density, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN, each_chain
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
@@ -224,6 +224,20 @@ def test_our_own_gradient_is_checked_against_the_description():
         (mean_gradient(X, y, loss, size=5), "size"),
     ):
         refused(field, langevin, chain, gradient, np.zeros(2), random_state=0, delta=0.01)
+
+
+def test_words_of_other_samplers_are_answered():
+    for keyword, value, mentioned in (
+        ("draws", 10, "chains=10"),
+        ("chains", 10, "replace(chain, chains=10)"),
+        ("warmup", 50, "discard="),
+        ("seed", 3, "random_state"),
+    ):
+        call = langevin, small(), quadratic, np.zeros(3)
+        assert mentioned in refused(keyword, *call, **{keyword: value})
+    prior = {"n": 9, "gradient_bound": 1.0, "curvature": (0.0, 1.0), "step_size": 0.1, "steps": 3}
+    message = refused("chains", from_log_density, lambda x, rows: x, **prior, chains=4)
+    assert "replace(posterior.chain, chains=4)" in message
 
 
 def test_last_iterates_are_all_that_is_left():

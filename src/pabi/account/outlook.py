@@ -22,6 +22,7 @@ NEAR = 0.1  # standard deviations of the target, and shares of one, that count a
 _LEAST = 0.001  # standard deviations below which none are told apart
 _AS_MUCH = 1.01  # times the price of one draw, which a whole path may cost to be offered
 _AS_NEAR = 0.04  # total variation of Gaussians that are so far apart, rounded up
+_SAME = 1e-4  # relative, of two temperatures
 _MOST_STEPS = 1 << 53
 
 
@@ -121,7 +122,7 @@ class Outlook:
         return self.chain.release == "last" and path <= _AS_MUCH * last
 
     def __str__(self) -> str:
-        advice = [self.advice, self.offer, self._proven()]
+        advice = [self._tempered(), self.advice, self.offer, self._proven()]
         return "\n".join(
             [f"{self.chain.steps:,} steps: {self._distances()}", *filter(None, advice)]
         )
@@ -187,6 +188,15 @@ class Outlook:
         return (
             off if wide is None else f"{off} and {shown(wide, decimals=0, percent=True)} too wide"
         )
+
+    def _tempered(self) -> str:
+        """How wide the target is beside the posterior, "" where it is that, but for a chain made colder or
+        warmer for its roundings."""
+        share = self.chain.inverse_temperature / self.chain.n
+        if abs(share - 1.0) < _SAME:
+            return ""
+        wide = plain(1.0 / math.sqrt(share), 3)
+        return f"β = {plain(share, 2)}·n: the target is about {wide} times as wide as the posterior, β = n"
 
     def _proven(self) -> str:
         """What is proven, of the chain's own law; "" where nothing is."""
@@ -310,7 +320,10 @@ def outlook_on(
     if curvature is not None:
         least = max(least, validate.number("curvature", curvature, above=0.0, at_most=most))
     if not least > 0.0:
-        raise NotApplicable("no curvature of L above 0 is known (curvature)")
+        raise NotApplicable(
+            "no curvature of L above 0 is known; ask outlook(chain, curvature=…) with that of public or "
+            "simulated records"
+        )
     if distance is None:
         distance = _farthest(chain, starts)
     else:
@@ -355,5 +368,8 @@ def _farthest(chain: LangevinChain, starts: Array) -> float:
     if loss.gradient_bound is not None and strong > 0.0:
         bounds.append(longest(starts) + loss.gradient_bound / strong)
     if math.isinf(min(bounds)):
-        raise NotApplicable("nothing public says how far the minimum of L may be (distance)")
+        raise NotApplicable(
+            "nothing public says how far the minimum of L may be; ask outlook(chain, distance=…), or project "
+            "on a set (prox)"
+        )
     return min(bounds)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.describe import updates
+from pabi.describe import langevin, mechanisms, updates
 from pabi.describe.batches import OTHER_NUMBERS, SCHEMES, Batches
 from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
@@ -67,6 +67,11 @@ KINDS: Mapping[str, DescriptionKind] = {
     "noisy_column_statistics": DescriptionKind(NoisyColumnStatistics, ("noise_std",)),
     "noisy_accuracy": DescriptionKind(NoisyAccuracy, ("noise_std",)),
     "unlearning": DescriptionKind(Unlearning, ("noise_std", "noise_multiplier")),
+}
+_FOREIGN: Mapping[type, Mapping[str, str]] = {
+    NoisySGD: OTHER_KEYWORDS,
+    LangevinChain: langevin.OTHER_KEYWORDS,
+    ExponentialMechanism: mechanisms.OTHER_KEYWORDS,
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _ARRAYS = {
@@ -223,7 +228,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
         if key == "kind":
             continue
         if key not in keys:
-            refuse_foreign(OTHER_KEYWORDS if cls is NoisySGD else {}, key, value)
+            refuse_foreign(_FOREIGN.get(cls, {}), key, value)
             raise InvalidInput(key, _unknown(key, keys))
         read = _READERS.get(key)
         arguments[key] = value if read is None else read(value)

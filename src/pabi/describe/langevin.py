@@ -60,6 +60,32 @@ def gradient_gap_of(
     return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 
+# Words that others have for what is described here, {} for their value.
+
+
+_INVERSE = "its inverse multiplies the mean loss: write inverse_temperature=n for a posterior"
+_PRIOR = "belongs to the loss: write loss.with_l2(precision of the prior / inverse_temperature)"
+_DRAWS = 'every chain gives one draw, or with release="path" its whole path: write chains={}'
+_WARM_UP = (
+    "a chain has none: all its steps are in steps, and discard= leaves out the first of a path"
+)
+_SAMPLER = "belongs to pabi.sampling.langevin"
+OTHER_KEYWORDS = {
+    **dict.fromkeys(
+        ("beta", "kappa"), "is called inverse_temperature: write inverse_temperature={}"
+    ),
+    "temperature": _INVERSE,
+    **dict.fromkeys(("l2", "tau", "prior_precision"), _PRIOR),
+    **dict.fromkeys(("draws", "num_samples", "num_chains"), _DRAWS),
+    **dict.fromkeys(("tune", "warmup", "num_warmup", "burn_in"), _WARM_UP),
+    **dict.fromkeys(("thin", "x0", "seed", "random_state"), _SAMPLER),
+    "noise_std": "follows from step_size: √(2·step_size)",
+    "radius": "write prox=pabi.prox.ball({})",
+    "epsilon": "write pabi.calibrate(chain, epsilon={}, delta=…)",
+    "delta": "belongs to the guarantee: write chain.guarantee(delta={})",
+}
+
+
 @dataclass(frozen=True, eq=False)
 class LangevinChain(Accounted):
     """The Langevin chain x ← Π(x − ηβ∇L(x) + √(2η)Z), Z ~ N(0, I), run `chains` times independently.
@@ -206,6 +232,9 @@ class LangevinChain(Accounted):
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this chain to hold."""
         return chain_sentences(self, self.run.assumptions)
+
+
+LangevinChain.__init__ = validate.answering(OTHER_KEYWORDS)(LangevinChain.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from pabi.describe.accounted import (
     adjacent,
     those_that_hold,
 )
+from pabi.describe.langevin import OTHER_KEYWORDS as LANGEVIN_KEYWORDS
 from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import LOSS, Loss
 from pabi.describe.runs import COUNT
@@ -57,6 +58,16 @@ def _epsilons(name: str, value: Any) -> tuple[float, ...]:
         raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
     require(numbers, name, "expected at least one number")
     return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
+
+
+_SAMPLER = "belongs to pabi.sampling.gibbs_rejection"
+OTHER_KEYWORDS = {
+    **{name: LANGEVIN_KEYWORDS[name] for name in ("beta", "kappa", "temperature", "l2", "tau")},
+    **dict.fromkeys(("domain", "draws", "random_state", "seed"), _SAMPLER),
+    "radius": "a mechanism has the diameter of its set: write diameter=2 * {} for a ball",
+    "sensitivity": "follows from the loss's gradient bound and the diameter; see gradient_gap",
+    "delta": "belongs to the guarantee: write mechanism.guarantee(delta={})",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +153,9 @@ class ExponentialMechanism(Accounted):
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this mechanism to hold."""
         return mechanism_sentences(self)
+
+
+ExponentialMechanism.__init__ = validate.answering(OTHER_KEYWORDS)(ExponentialMechanism.__init__)  # type: ignore[method-assign]
 
 
 class Round(NamedTuple):

@@ -20,7 +20,7 @@ from pabi.describe import prox
 from pabi.describe.accounted import about_gap, warn_of_large_delta
 from pabi.describe.batches import FullBatch
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.langevin import OTHER_KEYWORDS, LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.moduli import Linear, Modulus
 from pabi.describe.runs import NoisySGD, Prox
@@ -194,6 +194,20 @@ TAKEN = (
 )
 
 
+_CHAINS = dict.fromkeys(("draws", "num_samples", "num_chains"), "chains")
+_OF_CHAIN = _CHAINS | {name: name for name in ("chains", "steps", "release", "prox")}
+_RANDOM = "is called random_state, and is for tests only: leave it out to protect anyone"
+_OTHER_WORDS = {
+    **{
+        name: f"belongs to the chain: write dataclasses.replace(chain, {own}={{}})"
+        for name, own in _OF_CHAIN.items()
+    },
+    **dict.fromkeys(("tune", "warmup", "num_warmup", "burn_in"), OTHER_KEYWORDS["warmup"]),
+    **dict.fromkeys(("seed", "rng", "random_seed"), _RANDOM),
+}
+
+
+@validate.answering(_OTHER_WORDS)
 def langevin(
     chain: LangevinChain,
     gradient: Gradient,
@@ -288,7 +302,8 @@ def langevin_on(
     enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
     start = starting_points(x0, chain.chains)
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
-        raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
+        each = f" or {(chain.chains, gradient.d)}, one a chain" if chain.chains > 1 else ""
+        raise InvalidInput("x0", f"expected shape ({gradient.d},){each}, got {np.shape(x0)}")
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     longest = float(np.max(np.linalg.norm(start.reshape(len(start), -1), axis=1), initial=0.0))

@@ -58,6 +58,13 @@ class Posterior(NamedTuple):
     gradient: Callable[..., Array]
 
 
+_OF_CHAIN = {
+    name: f"belongs to the chain: write dataclasses.replace(posterior.chain, {name}={{}})"
+    for name in ("chains", "release", "inverse_temperature")
+}
+
+
+@validate.answering(_OF_CHAIN)
 def from_log_density(
     log_likelihood_gradients: Gradients,
     log_prior_gradient: PriorGradient | None = None,

@@ -142,6 +142,35 @@ def test_bad_arguments_are_named():
     refused("curvature", posterior, curvature=(0.0, 0.0), prior_curvature=(0.0, 0.0))
     refused("log_likelihood_gradients", posterior, likelihood=3)
     refused("log_prior_gradient", posterior, prior=3)
+    # Nothing pulls, where no prior is given.
+    refused("prior_curvature", posterior, prior=None)
+
+
+@every(
+    "prior, stated",
+    [
+        (lambda x: TAU * x, (TAU, TAU)),  # the other sign
+        (lambda x: -TAU / N * x, (TAU, TAU)),  # of the mean
+        (lambda x: -TAU * x, (0.0, 0.0)),
+        (lambda x: -TAU * x * [1.0, 1.0, 1.001], (TAU, TAU)),
+        (np.tanh, (0.0, 1.0)),
+    ],
+)
+def test_a_prior_of_another_curvature_than_stated_is_refused(prior, stated):
+    def never(x, rows):
+        pytest.fail("the data was touched")
+
+    ours = posterior(never, prior, prior_curvature=stated)
+    for start in (np.zeros(D), np.full(D, 3.0)):
+        message = refused("log_prior_gradient", langevin, *ours, start)
+        assert "(prior_curvature)" in message
+
+
+@every("prior, stated", [(lambda x: -1e9 * x, (1e9, 1e9)), (lambda x: -np.tanh(x), (0.0, 1.0))])
+def test_a_prior_of_the_stated_curvature_is_taken(prior, stated):
+    ours = posterior(prior=prior, prior_curvature=stated, step_size=1e-10)
+    for start in (np.zeros(D), [3e3, 0.1, -2.0]):
+        assert np.isfinite(langevin(*ours, start).values).all()
 
 
 @every(

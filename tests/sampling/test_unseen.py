@@ -58,6 +58,7 @@ RUNS = {
 RUNNING = {
     *("langevin", "langevin_on", "diffusion", "diffusion_on", "gibbs_rejection"),
     *("gibbs_rejection_on", "solve", "_follow", "_draw", "release", "released", "unseen"),
+    "checked",  # of `pabi.numbers.validate.answering`, with the caller's own arguments
 }
 PUBLIC = {"start", "x0", "sizes"}
 

@@ -53,7 +53,7 @@ from pabi.numbers.errors import (
 )
 from pabi.numbers.rounding import HALF_ULP, Array, root_of_fraction_up, times_up
 from pabi.sampling.draws import Draws, drawn
-from pabi.sampling.linear_models import MeanGradient
+from pabi.sampling.linear_models import MeanGradient, MeanOfLogs
 from pabi.tradeoff.guarantee import INDEPENDENT, Composed, Guarantee
 
 # What several draws of the same kind cost together.
@@ -304,6 +304,8 @@ def langevin_on(
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
         each = f" or {(chain.chains, gradient.d)}, one a chain" if chain.chains > 1 else ""
         raise InvalidInput("x0", f"expected shape ({gradient.d},){each}, got {np.shape(x0)}")
+    if isinstance(gradient, MeanOfLogs):
+        gradient.refuse_other_prior(start[0])
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     longest = float(np.max(np.linalg.norm(start.reshape(len(start), -1), axis=1), initial=0.0))

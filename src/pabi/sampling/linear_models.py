@@ -29,10 +29,12 @@ from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
+from pabi.numbers.showing import plain
 
 # Chains for posteriors that are stated as log densities: a prior, and a likelihood of each record.
 
 
+_DIRECTIONS = 4  # along which the curvature of a prior is tried
 _HELD = 1 << 20  # numbers of per-record gradients in memory at once (8 MB)
 
 Gradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
@@ -116,7 +118,8 @@ def from_log_density(
     ------
     InvalidInput
         A bound is out of range, a curvature is not (low, high) with low ≤ high, or both together are not
-        above 0 anywhere, or an argument of the chain is wrong.
+        above 0 anywhere, or a curvature of a prior is stated that is not there, or an argument of the chain
+        is wrong. `langevin` refuses a prior whose curvature at the start is not as stated.
 
     Notes
     -----
@@ -131,8 +134,14 @@ def from_log_density(
     """
     n, adjacency = COUNT("n", n), checked_adjacency(adjacency)
     bound = validate.number("gradient_bound", gradient_bound, at_least=LEAST_SCALED)
+    of_prior = _ends("prior_curvature", prior_curvature)
+    require(
+        log_prior_gradient is not None or of_prior == (0, 0),
+        "prior_curvature",
+        f"expected (0.0, 0.0) without a log_prior_gradient, got {prior_curvature!r}",
+    )
     chain = LangevinChain(
-        _loss(_ends("curvature", curvature), _ends("prior_curvature", prior_curvature), n),
+        _loss(_ends("curvature", curvature), of_prior, n),
         n=n,
         inverse_temperature=float(n),
         step_size=step_size,
@@ -150,9 +159,8 @@ def from_log_density(
             name,
             f"expected a callable, got a {type(function).__name__}",
         )
-    return Posterior(
-        chain, _MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound).gradient
-    )
+    gradient = MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound, of_prior)
+    return Posterior(chain, gradient)
 
 
 def _ends(field: str, value: Any) -> tuple[Fraction, Fraction]:
@@ -181,15 +189,48 @@ def _loss(likelihood: tuple[Fraction, Fraction], prior: tuple[Fraction, Fraction
     return Loss.weakly_convex(-low, max(high, -low))
 
 
-class _MeanOfLogs:
+class MeanOfLogs:
     """The gradient of −(1/n)(Σ log p + log prior), at each chain's point by itself."""
 
     def __init__(
-        self, likelihood: Gradients, prior: PriorGradient | None, n: int, bound: float
+        self,
+        likelihood: Gradients,
+        prior: PriorGradient | None,
+        n: int,
+        bound: float,
+        of_prior: tuple[Fraction, Fraction],
     ) -> None:
         self._likelihood, self._prior, self._n, self._bound = likelihood, prior, n, bound
+        self._of_prior = of_prior
 
-    def gradient(self, x: Array, rows: Any = None) -> Array:
+    def refuse_other_prior(self, start: Array) -> None:
+        """Raises InvalidInput where the prior's curvature about `start`, a point, is not the stated one.
+
+        Nothing here depends on data. It finds another scale or sign; elsewhere the curvature is taken at its
+        word.
+        """
+        if self._prior is None:
+            return
+        low, high = map(float, self._of_prior)
+        step = 1e-3 * max(1.0, float(np.max(np.abs(start), initial=0.0)))
+        here = self._log_prior(start)
+        for direction in np.random.default_rng(0).normal(size=(_DIRECTIONS, *start.shape)):
+            move = direction * (step / np.linalg.norm(direction))
+            there = self._log_prior(start + move)
+            found = float(np.vdot(here - there, move)) / step**2
+            slack = 1e-6 * max(abs(low), abs(high)) + 1e-12 * float(np.linalg.norm(here)) / step
+            if not low - slack <= found <= high + slack:
+                raise InvalidInput(
+                    "log_prior_gradient",
+                    f"expected one whose −log prior has curvature in [{low!r}, {high!r}] (prior_curvature), "
+                    f"got {plain(found, 3)} near x0: is it the gradient of log prior, a sum, not a mean?",
+                )
+
+    def _log_prior(self, x: Array) -> Array:
+        assert self._prior is not None
+        return returned("log_prior_gradient", self._prior(read_only(x)), x.shape, "x.shape")
+
+    def __call__(self, x: Array, rows: Any = None) -> Array:
         """(chains, *shape) ↦ (chains, *shape)."""
         require(rows is None, "batches", "expected FullBatch() with a gradient from log densities")
         points = np.asarray(x, dtype=np.float64)
@@ -209,7 +250,7 @@ class _MeanOfLogs:
             )
             total.add(np.sum(clip_norms(each, self._bound), axis=0))
         if self._prior is not None:
-            total.add(returned("log_prior_gradient", self._prior(read_only(x)), x.shape, "x.shape"))
+            total.add(self._log_prior(x))
         return np.asarray(-total.value / self._n)
 
 

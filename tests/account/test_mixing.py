@@ -287,7 +287,7 @@ def test_the_width_of_a_tempered_target_is_said():
     assert "posterior" not in str(outlook(at_n))
     for beta, wide in ((at_n.n / 4.0, "2"), (1.0 / at_n.n, str(at_n.n)), (4.0 * at_n.n, "0.5")):
         found = outlook(replace(at_n, inverse_temperature=beta))
-        assert f"about {wide} times as wide as the posterior" in str(found)
+        assert f"a posterior's is n: the target is about {wide} times as wide" in str(found)
 
 
 def test_steps_that_are_too_long_are_said_with_those_that_are_not():

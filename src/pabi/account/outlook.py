@@ -196,7 +196,9 @@ class Outlook:
         if abs(share - 1.0) < _SAME:
             return ""
         wide = plain(1.0 / math.sqrt(share), 3)
-        return f"β = {plain(share, 2)}·n: the target is about {wide} times as wide as the posterior, β = n"
+        return (
+            f"β = {plain(share, 2)}·n, a posterior's is n: the target is about {wide} times as wide"
+        )
 
     def _proven(self) -> str:
         """What is proven, of the chain's own law; "" where nothing is."""

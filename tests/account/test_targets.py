@@ -127,6 +127,11 @@ def test_other_targets_are_refused_in_one_line():
             assert re.search(said, refused(field, ask, **target)), target
 
 
+def test_nothing_is_searched_for_at_delta_0():
+    pure = pabi.ExponentialMechanism(LOSS, n=100, dimension=2, diameter=1.0, epsilon=1.0)
+    assert "described with its epsilon" in refused("delta", pabi.calibrate, pure, 2.0, 0.0)
+
+
 def test_estimators_meet_a_target():
     size = (2_000, 5)
     for goal in (pabi.Target(mu=0.3), pabi.Target(advantage=0.1), pabi.Target(tpr=0.05, fpr=0.01)):

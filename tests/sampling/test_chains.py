@@ -226,6 +226,14 @@ def test_our_own_gradient_is_checked_against_the_description():
         refused(field, langevin, chain, gradient, np.zeros(2), random_state=0, delta=0.01)
 
 
+def test_a_start_of_another_shape_is_told_which_would_do():
+    loss, labels = pabi.Loss.logistic(1.0, l2=0.5), np.arange(20) % 2
+    chain = pabi.LangevinChain(loss, 20, 20.0, step_size=1e-3, steps=3, chains=4)
+    gradient = mean_gradient(rng.normal(size=(20, 2)), labels, loss)
+    message = refused("x0", langevin, chain, gradient, np.zeros((3, 2)))
+    assert "(2,) or (4, 2), one a chain" in message
+
+
 def test_words_of_other_samplers_are_answered():
     for keyword, value, mentioned in (
         ("draws", 10, "chains=10"),

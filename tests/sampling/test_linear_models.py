@@ -146,7 +146,10 @@ REFUSED = {
         (X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)),
     ],
     "X": [(X * np.nan, LABELS), (X[0], LABELS)],
-    "feature_norm": [(Records(X), LABELS, LOGISTIC)],
+    "feature_norm": [
+        *((Records(X, norm), LABELS, LOGISTIC) for norm in (None, 1.5)),
+        (Records(X, 1.0, 0.1), LABELS, LOGISTIC),  # with the intercept √1.01
+    ],
 }
 
 
@@ -155,6 +158,14 @@ def test_refusals(field):
     for arguments in REFUSED[field]:
         for build in (mean_gradient, mean_loss):
             refused(field, build, *arguments)
+
+
+def test_records_of_no_longer_rows_than_the_loss_states_are_taken():
+    """One long row's gradient is as long as they say where the model is most wrong of it."""
+    for norm, scaling in ((1.0, None), (0.5, None), (0.6, 0.7)):
+        gradient = mean_gradient(Records(100.0 * X[:1], norm, scaling), [1], LOGISTIC)
+        length = np.linalg.norm(gradient(-1e4 * gradient._rows))
+        assert np.hypot(norm, scaling or 0.0) * (1.0 - 1e-9) <= length <= 1.0
 
 
 def test_points_and_rows_are_checked():

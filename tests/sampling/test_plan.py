@@ -262,6 +262,8 @@ def test_bad_input_is_named_in_one_line():
     given: dict[str, Any] = {"objective": "erm", "losses": "convex", "n": 100, "dimension": 3}
     given |= {"lipschitz": 1.0, "diameter": 2.0, "epsilon": 1.0}
     refuses(lambda **changes: plan(**{**given, **changes}), REFUSED)
+    assert "strong_convexity=0.1" in refused("l2", plan, **given, l2=0.1)
+    assert "lipschitz=2.0" in refused("feature_norm", plan, **given, feature_norm=2.0)
     given["losses"] = "strongly_convex"
     refused("strong_convexity", plan, **given)
     refused("strong_convexity", plan, **given, strong_convexity=0.0)

@@ -19,6 +19,7 @@ from pabi.account.targets import Target, composed, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
 from pabi.describe.langevin import LangevinChain
+from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import stated_by_function
@@ -129,6 +130,13 @@ def calibrate(
     ----------
     docs, "Meet a privacy target".
     """
+    require(
+        not (
+            isinstance(run, ExponentialMechanism) and isinstance(delta, (int, float)) and delta == 0
+        ),
+        "delta",
+        "expected a number > 0 and < 1, got 0: what is private at δ = 0 is described with its epsilon",
+    )
     target = Target(epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr)
     return met(run, target, besides, parameter)[0]
 

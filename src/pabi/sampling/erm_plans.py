@@ -50,6 +50,14 @@ _FAMILIES = (
 )
 
 
+_OTHER_WORDS = {
+    "l2": 'write losses="strongly_convex", strong_convexity={}; lipschitz is then of the whole loss',
+    "feature_norm": "of logistic regression it bounds gradients: write lipschitz={}",
+    "loss": "what is known of it is stated: lipschitz=…, smoothness=…",
+}
+
+
+@validate.answering(_OTHER_WORDS)
 def plan(
     objective: str = "erm",
     losses: str = "convex",

@@ -24,7 +24,7 @@ from pabi.describe.vector_losses import LINEAR_LOSSES, executable
 from pabi.execute.blocks import by_row, clip_norms
 from pabi.execute.hiding import read_only, returned
 from pabi.execute.linear_gradients import targets_of
-from pabi.execute.records import Records
+from pabi.execute.records import Records, refuse_longer
 from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, must_be, require
@@ -466,6 +466,8 @@ def _records(X: Any, feature_norm: float | None) -> Records:
         return Records(X, feature_norm)
     if feature_norm is not None and X.feature_norm is None:
         raise InvalidInput("feature_norm", "expected Records with one, or the features themselves")
+    if feature_norm is not None:
+        refuse_longer(X, feature_norm, " in the loss")
     return X
 
 

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 import pabi
 from pabi.erm import Plan, Solution, plan, solve
-from pabi.sampling import erm_algorithms, mean_loss
+from pabi.sampling import erm_algorithms, mean_gradient, mean_loss
 from support.every_case import every, refused
 
 Array = np.ndarray
@@ -60,6 +60,12 @@ def test_our_own_mean_loss_is_of_as_many_records_as_planned():
     loss, labels = pabi.Loss.logistic(feature_norm=1.0), np.arange(N) % 2
     found = planned(smoothness=0.25)
     assert solve(found, loss_value=mean_loss(data(), labels, loss)).guarantee.epsilon(0.0) <= 1.0
+    long = pabi.Loss.logistic(feature_norm=3.0)
+    with pytest.warns(pabi.PrivacyWarning, match="may have norm 3.0, and at most 1.0"):
+        solve(found, loss_value=mean_loss(data(), labels, long))
+    follow = planned(smoothness=0.25, **AVERAGE)
+    with pytest.warns(pabi.PrivacyWarning, match="may have norm 3.0, and at most 1.0"):
+        solve(follow, gradient=mean_gradient(data(), labels, long), steps=5)
     fewer = mean_loss(data()[1:], labels[1:], loss)
     assert f"expected {N} as planned" in refused("n", solve, found, loss_value=fewer)
 

@@ -391,6 +391,12 @@ def solve(
     BudgetExceeded
         Less is left in `ledger`; nothing has then been computed from the data.
 
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or gradients of `mean_loss` or `mean_gradient` may be longer than
+        `lipschitz`.
+
     References
     ----------
     docs, "Private optimisation".
@@ -445,6 +451,7 @@ def _draw(
     if isinstance(loss_value, MeanLoss):
         run = plan.run
         must_be(loss_value.n == run.n, "n", f"{run.n!r} as planned", loss_value.n)
+        loss_value.warn_of_longer(plan.lipschitz)
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:

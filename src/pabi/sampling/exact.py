@@ -127,7 +127,8 @@ def gibbs_rejection(
     Warns
     -----
     PrivacyWarning
-        `random_state` is not None, or δ is large for n records.
+        `random_state` is not None, δ is large for n records, or the gradients of a `mean_loss` may be longer
+        than described.
 
     References
     ----------

@@ -27,7 +27,7 @@ from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records, refuse_longer
 from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, must_be, require
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, require, warn
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
 from pabi.numbers.showing import plain
 
@@ -289,6 +289,17 @@ class _Linear:
         if loss.kind in LINEAR_LOSSES and self.loss != loss:
             expected = f"{loss!r} as described, to whose feature_norm rows are scaled"
             must_be(False, "model", expected, self.model)
+        self.warn_of_longer(loss.gradient_bound)
+
+    def warn_of_longer(self, bound: float | None) -> None:
+        """Warns where gradients may be longer than the described bound, if no set keeps them short."""
+        mine = self.loss.gradient_bound if self.loss else math.inf
+        if bound is not None and mine is not None and mine > bound:
+            warn(
+                f"a record's gradient may have norm {mine!r}, and at most {bound!r} is described: unless the "
+                "set or the rows keep it so short, ε is too small; a loss's feature_norm shortens rows",
+                PrivacyWarning,
+            )
 
     def _points(self, x: ArrayLike) -> Array:
         points = np.ascontiguousarray(x, dtype=np.float64)

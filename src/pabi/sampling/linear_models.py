@@ -136,7 +136,7 @@ def from_log_density(
     bound = validate.number("gradient_bound", gradient_bound, at_least=LEAST_SCALED)
     of_prior = _ends("prior_curvature", prior_curvature)
     require(
-        log_prior_gradient is not None or of_prior == (0, 0),
+        log_prior_gradient is not None or not any(of_prior),
         "prior_curvature",
         f"expected (0.0, 0.0) without a log_prior_gradient, got {prior_curvature!r}",
     )
@@ -217,13 +217,13 @@ class MeanOfLogs:
         for direction in np.random.default_rng(0).normal(size=(_DIRECTIONS, *start.shape)):
             move = direction * (step / np.linalg.norm(direction))
             there = self._log_prior(start + move)
-            found = float(np.vdot(here - there, move)) / step**2
+            curvature = float(np.vdot(here - there, move)) / step**2
             slack = 1e-6 * max(abs(low), abs(high)) + 1e-12 * float(np.linalg.norm(here)) / step
-            if not low - slack <= found <= high + slack:
+            if not low - slack <= curvature <= high + slack:
                 raise InvalidInput(
                     "log_prior_gradient",
                     f"expected one whose −log prior has curvature in [{low!r}, {high!r}] (prior_curvature), "
-                    f"got {plain(found, 3)} near x0: is it the gradient of log prior, a sum, not a mean?",
+                    f"got {plain(curvature, 3)} near x0: is it the gradient of log prior, a sum, not a mean?",
                 )
 
     def _log_prior(self, x: Array) -> Array:

@@ -22,6 +22,7 @@ selection = framework("jax_privacy.batch_selection")
 import jax.numpy as jnp
 
 from pabi.integrations.jax import from_batch_selection, train
+from pabi.integrations.jax.training import refuse_platforms
 
 N, D = 40, 3
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -205,6 +206,37 @@ REFUSED = {
 def test_arguments_are_refused_by_name_and_no_record_is_shown(tmp_path, field):
     for changes in REFUSED[field]:
         assert "77" not in refusal(tmp_path, field, **changes)
+
+
+def shorter(params, example):
+    return loss({**params, "w": params["w"].astype(jnp.float32)}, example)
+
+
+def with_fewer_digits(params, example):
+    return loss(params, example) * jax.lax.reduce_precision(params["b"], 8, 7)
+
+
+def of_short_products(params, example):
+    z = jnp.dot(params["w"], example, preferred_element_type=jnp.bfloat16)
+    return jnp.square(z - 1.0)
+
+
+@every("own", [shorter, with_fewer_digits, of_short_products, jax.jit(shorter)])
+def test_hidden_paths_are_in_doubles_throughout(own, tmp_path):
+    message = refusal(tmp_path, "per_example_loss", per_example_loss=own, run=clipped())
+    assert "expected double precision throughout" in message
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_paths_that_are_shown_may_be_of_short_numbers_and_data_always():
+    for own in (shorter, of_short_products):
+        train(START, own, X, clipped(release="path"), random_state=0)
+    train(START, loss, X.astype(np.float32), clipped(), random_state=0)
+
+
+def test_devices_without_doubles_of_their_own_are_refused():
+    refuse_platforms(["cpu", "gpu"])
+    assert "got 'tpu'" in refused("data", refuse_platforms, ["cpu", "tpu"])
 
 
 def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(tmp_path, monkeypatch):

@@ -26,6 +26,7 @@ from pabi.execute.computed_steps import EXACT
 from pabi.execute.sums import Limit
 from pabi.integrations.jax import train
 from pabi.integrations.jax.gradients import _length, gradients_of, products_of
+from pabi.integrations.jax.programs import mixes
 from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -147,6 +148,52 @@ def test_a_record_that_is_not_finite_leaves_gradients_of_convolutions_of_others_
     most = run.step_size * run.sensitivity / run.batch_size
     moved = [before[name] - after[name] for name in start]
     assert 0.0 < np.linalg.norm(np.hstack(moved)) <= most
+
+
+def noisy(params, key):
+    """As dropout by a key that every record has for itself."""
+    return jax.random.normal(jax.random.wrap_key_data(key, impl="rbg"), (D,)) @ params
+
+
+@jax.custom_batching.custom_vmap
+def centred(row):
+    return row
+
+
+@centred.def_vmap
+def _of_all(size, batched, rows):
+    return rows - jnp.mean(rows, axis=0), True
+
+
+def of_centred(params, row):
+    return jax.lax.stop_gradient(centred(row)) @ params
+
+
+KEYS = RNG.integers(0, 2**32, (N, 4), dtype=np.uint32)
+
+
+@every("loss, records", [(noisy, KEYS), (of_centred, X)])
+def test_what_jax_computes_of_several_records_at_once_does_not_mix_them(unpriced, loss, records):
+    """Of several keys at once some generators use the first alone."""
+    run = sgd(batches=pabi.FullBatch(), epochs=None, steps=1, loss=Loss.unknown())
+    changed = np.concatenate([1000 * records[:1, ::-1], records[1:]])
+    before, after = (
+        train(np.zeros(D), loss, data, run, random_state=7).params for data in (records, changed)
+    )
+    most = run.step_size * run.sensitivity / run.batch_size
+    assert 0.0 < np.linalg.norm(before - after) <= most
+
+
+def test_keys_of_records_are_data(unpriced):
+    """Of JAX's usual generator all at once are used each by itself."""
+    keys = jax.random.split(jax.random.key(0), N)
+
+    def apart(params, key):
+        return jax.random.normal(key, (D,)) @ params
+
+    run = sgd(batches=pabi.FullBatch(), epochs=None, steps=1, loss=Loss.unknown())
+    assert np.any(train(np.zeros(D), apart, keys, run, random_state=7).params)
+    assert not mixes(jax, jax.make_jaxpr(apart)(np.zeros(D), keys[0]))
 
 
 def by_products(params, example):

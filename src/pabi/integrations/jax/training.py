@@ -11,7 +11,7 @@ Everything is in double precision, whatever JAX is set to. On the same noise the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,17 +39,13 @@ from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, least_move, noise_factor
 from pabi.integrations.jax.gradients import gradients_of
+from pabi.integrations.jax.programs import mixes, refuse_callbacks, refuse_short
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.guarantee import Guarantee
 
 # The parts of a step that JAX traces beside clipped sums: noisy directions, updates.
-
-
-_OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
-# XLA multiplies every record's kernels with all records and keeps its own: 0·∞ is NaN for the others.
-_MIXED = "conv_general_dilated"
 
 
 class Carried(NamedTuple):
@@ -86,29 +82,6 @@ def _by_optax(optimizer: Any, carried: Carried, direction: Any) -> Carried:
     return Carried(carried.x + updates, state)
 
 
-def refuse_callbacks(jax: Any, field: str, traced: Any) -> None:
-    """Raises InvalidInput where a traced program calls back to Python, as what prints does."""
-    for name in _operations(jax, traced.jaxpr):
-        require(
-            not any(word in name for word in _OUTSIDE),
-            field,
-            f"expected what JAX computes by itself, got a call to Python ({name}), which could show a "
-            "record or a hidden iterate",
-        )
-
-
-def _operations(jax: Any, program: Any) -> Iterator[str]:
-    """The names of all operations, those of inner programs as well."""
-    for operation in program.eqns:
-        yield operation.primitive.name
-        for value in jax.tree.leaves(
-            list(operation.params.values()), is_leaf=lambda each: hasattr(each, "eqns")
-        ):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from _operations(jax, inner)
-
-
 def _along(jax: Any, rule: Update) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
     """(direction, state, k) ↦ (what the step subtracts over η, the state after it)."""
     numpy = jax.numpy
@@ -135,6 +108,7 @@ def _along(jax: Any, rule: Update) -> Callable[[Any, Any, Any], tuple[Any, Any]]
             raise InvalidInput("update", f"expected one that is executed here, got {rule!r}")
 
 
+_DOUBLES = ("cpu", "gpu", "cuda", "rocm")  # what JAX calls platforms that compute in them
 _HELD = 1 << 22  # numbers of noise and batches on the device at once (32 MB)
 _NEVER = 2.0**-100  # the probability of a batch for which the loop is compiled anew
 OF_ITS_OWN = (
@@ -245,14 +219,18 @@ def train(
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
         validate.function("per_example_loss", per_example_loss)
-        program, apart = _program_of(jax, per_example_loss, params=unravel(start), records=records)
+        program, gradient = _programs_of(
+            jax, per_example_loss, params=unravel(start), records=records
+        )
         _refuse_other_chains(jax, optimizer, start)
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
         hidden = hides(proven)
-        proven = proven.assuming(EXACT) if hidden else proven
-        loop = _Loop(jax, run, (program, unravel, apart), optimizer, start, hidden)
+        if hidden:
+            refuse_short(jax, "per_example_loss", gradient)
+            proven = proven.assuming(EXACT)
+        loop = _Loop(jax, run, (program, unravel, mixes(jax, gradient)), optimizer, start, hidden)
 
         def execute(randomness: Randomness) -> Array:
             return loop.last(start, records, randomness.generator())
@@ -311,17 +289,34 @@ def _records(jax: Any, data: Any, n: int) -> Any:
         seen = ", ".join(map(str, sorted(lengths))) or "no arrays"
         raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}")
     records = unshown("data", lambda: jax.tree.map(jax.numpy.asarray, data))
+    complex_number = jax.numpy.complexfloating
     require(
-        not any(leaf.dtype.kind == "c" for leaf in jax.tree.leaves(records)),
+        not any(
+            jax.numpy.issubdtype(leaf.dtype, complex_number) for leaf in jax.tree.leaves(records)
+        ),
         "data",
         "expected real numbers, got complex ones",
+    )
+    refuse_platforms(
+        device.platform for leaf in jax.tree.leaves(records) for device in leaf.devices()
     )
     return records
 
 
-def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any, bool]:
-    """(the program of a record's loss, whether several at once would mix records). Raises InvalidInput unless
-    that is a real scalar that JAX computes by itself.
+def refuse_platforms(platforms: Iterable[str]) -> None:
+    """Raises InvalidInput for devices that put doubles together of shorter numbers."""
+    for platform in platforms:
+        must_be(
+            platform in _DOUBLES,
+            "data",
+            "arrays on a CPU or GPU, which compute in doubles",
+            platform,
+        )
+
+
+def _programs_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any, Any]:
+    """The programs of a record's loss, and of its gradient. Raises InvalidInput unless that is a real scalar
+    that JAX computes by itself.
 
     Only shapes are looked at.
     """
@@ -333,11 +328,13 @@ def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any,
         f"expected a scalar for one record, got {shape}",
     )
     require(
-        shape.dtype.kind == "f", "per_example_loss", f"expected a real number, got {shape.dtype}"
+        jax.numpy.issubdtype(shape.dtype, jax.numpy.floating),
+        "per_example_loss",
+        f"expected a real number, got {shape.dtype}",
     )
     gradient = jax.make_jaxpr(jax.grad(loss))(params, one)
     refuse_callbacks(jax, "per_example_loss", gradient)
-    return jax.make_jaxpr(loss)(params, one), _MIXED in _operations(jax, gradient.jaxpr)
+    return jax.make_jaxpr(loss)(params, one), gradient
 
 
 def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:

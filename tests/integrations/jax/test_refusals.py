@@ -22,6 +22,7 @@ selection = framework("jax_privacy.batch_selection")
 import jax.numpy as jnp
 
 from pabi.integrations.jax import from_batch_selection, train
+from pabi.integrations.jax.programs import refuse_several_directions
 from pabi.integrations.jax.training import refuse_platforms
 
 N, D = 40, 3
@@ -225,6 +226,57 @@ def of_short_products(params, example):
 def test_hidden_paths_are_in_doubles_throughout(own, tmp_path):
     message = refusal(tmp_path, "per_example_loss", per_example_loss=own, run=clipped())
     assert "expected double precision throughout" in message
+
+
+def network(params, example):
+    return jnp.square(jnp.tanh(params["w"] * example) @ params["w"] - 1.0)
+
+
+def with_l2(params, example):
+    return loss(params, example) + 0.01 * jnp.square(params["w"]).sum()
+
+
+def of_two_rows(params, example):
+    """An average over a record's versions: convex, but of two directions."""
+    return loss(params, example) + loss(params, 2.0 * example[::-1])
+
+
+@every("own", [network, with_l2, of_two_rows])
+def test_losses_that_are_no_linear_model_of_one_output(own, tmp_path):
+    """No real record is looked at: the words would be the same of any."""
+    told = [
+        refusal(tmp_path, "per_example_loss", per_example_loss=own, run=clipped(), data=data)
+        for data in (X, np.full_like(X, SECRET))
+    ]
+    assert "a network is pabi.Loss.unknown(), and l2 belongs to the run alone" in told[0]
+    assert told[0] == told[1]
+
+
+def of_counts(params, example):
+    row, label, table = example
+    z = row @ params["w"] + params["b"] + jnp.asarray([0.0, 5.0])[table]
+    return jnp.where(label == 1, jnp.logaddexp(0.0, -z), jnp.log1p(jnp.exp(z))) * (1 - 2 * table)
+
+
+def relus(params, example):
+    return jax.nn.relu(1.0 - example @ params["w"])
+
+
+LABELS = np.arange(N) % 2
+FINE = [
+    (of_counts, (X.astype(np.float32), LABELS, LABELS.astype(np.int8))),
+    (relus, X),
+    (lambda params, example: jnp.log(example[0]) * params["b"], X),
+    (lambda params, example: 0.0 * params["b"], X),
+]
+
+
+@every("own, data", FINE)
+def test_linear_models_of_one_output_of_any_form_are_seen_as_such(own, data):
+    rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data)
+    with jax.enable_x64(True):
+        traced = jax.make_jaxpr(jax.grad(own))(START, rows)
+        refuse_several_directions(jax, "per_example_loss", traced)
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

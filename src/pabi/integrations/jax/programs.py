@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.numbers.errors import require
+from pabi.numbers.errors import extra, require
 
 _OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
 # XLA multiplies every record's kernels with all records and keeps its own: 0·∞ is NaN for the others. So it
@@ -20,6 +20,10 @@ _MIXED = (
     "ffi_call",
     "rng_bit_generator",
 )
+_POINTS, _ROUNDINGS = (
+    8,
+    1e-6,
+)  # at which gradients are compared, and how far directions may be apart
 _THREEFRY = "key<fry>"  # the keys of which several at once are used each by itself
 
 
@@ -68,6 +72,42 @@ def refuse_short(jax: Any, field: str, traced: Any) -> None:
             "expected double precision throughout, since rounding may carry runs of a hidden path apart, "
             f'got {", ".join(sorted(made)) or "fewer digits"} ({name}); release="path" allows it',
         )
+
+
+def refuse_several_directions(jax: Any, field: str, traced: Any) -> None:
+    """Raises InvalidInput where a traced gradient of one record, in its first inputs, the parameters, is not
+    a multiple of one vector wherever it is taken, as that of a linear model with one output is.
+
+    Made-up records are looked at, and no others.
+    """
+    kinds, generator = [variable.aval for variable in traced.jaxpr.invars], np.random.default_rng(0)
+    if not all(isinstance(kind.dtype, np.dtype) for kind in kinds):
+        return  # nothing is made up for keys
+    count = len(traced.jaxpr.outvars)
+    example = [_made_up(kind, generator) for kind in kinds[count:]]
+    # A module of its own, which `import jax` alone does not load.
+    gradient = jax.jit(extra("jax.extend.core", "jax").jaxpr_as_fun(traced))
+    found = [
+        gradient(*(_made_up(kind, generator) for kind in kinds[:count]), *example)
+        for _ in range(_POINTS)
+    ]
+    rows = np.array([np.concatenate([np.ravel(leaf) for leaf in each]) for each in found])
+    norms = np.linalg.norm(rows, axis=1)
+    rows = rows[(norms > 0.0) & np.isfinite(norms)]
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    require(
+        np.all(np.abs(rows @ rows.T) > 1.0 - _ROUNDINGS),
+        field,
+        "expected gradients of a record that are multiples of one vector, as the loss of the run says (glm), "
+        "got others for made-up numbers: a network is pabi.Loss.unknown(), and l2 belongs to the run alone",
+    )
+
+
+def _made_up(kind: Any, generator: np.random.Generator) -> Any:
+    """Numbers of a type and shape; whole ones may be labels or places in a table."""
+    whole = kind.dtype.kind in "iub"
+    drawn = generator.integers(0, 2, kind.shape) if whole else generator.normal(size=kind.shape)
+    return np.asarray(drawn, dtype=kind.dtype)
 
 
 def _dtype(variable: Any) -> Any:

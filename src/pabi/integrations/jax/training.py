@@ -39,7 +39,12 @@ from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, least_move, noise_factor
 from pabi.integrations.jax.gradients import gradients_of
-from pabi.integrations.jax.programs import mixes, refuse_callbacks, refuse_short
+from pabi.integrations.jax.programs import (
+    mixes,
+    refuse_callbacks,
+    refuse_several_directions,
+    refuse_short,
+)
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array, up
@@ -229,6 +234,8 @@ def train(
         hidden = hides(proven)
         if hidden:
             refuse_short(jax, "per_example_loss", gradient)
+            if run.loss.glm:
+                refuse_several_directions(jax, "per_example_loss", gradient)
             proven = proven.assuming(EXACT)
         loop = _Loop(jax, run, (program, unravel, mixes(jax, gradient)), optimizer, start, hidden)
 

@@ -508,6 +508,22 @@ def test_a_charge_far_above_the_cost_names_the_way_out(tmp_path, order, told):
     assert "best_order" not in str(caught.value)
 
 
+def test_a_charge_far_above_the_cost_is_named_where_no_order_helps(tmp_path):
+    """Of a batch that is secret, and charged as if it were in sight."""
+    bins = pabi.BallsInBins(100, redraw="epoch")
+    step = {"step_size": 0.1, "clip_norm": 1.0, "noise_multiplier": 2.0}
+    run = pabi.NoisySGD(pabi.Loss.unknown(), 1000, bins, 3, **step)
+    one = run.guarantee(DELTA)
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 1.0, DELTA)
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.spend(one)
+    charged = gdp_to_epsilon(caught.value.needed, DELTA)
+    assert charged > 1.25 * one.epsilon(DELTA)
+    assert f"its epsilon is {shown(one.epsilon(DELTA))} (charged as {shown(charged)})" in str(
+        caught.value
+    )
+
+
 def test_groups_are_read_from_the_whole_and_not_spent(ledger):
     with pytest.raises(InvalidInput, match="spend the guarantee of one of them"):
         ledger.spend(release(0.05).for_groups(3))

@@ -171,6 +171,17 @@ def test_numbers_alone_reach_ten_to_the_eighteenth_step():
     assert make(steps=10**18, step_size=0.1).steps == 10**18
 
 
+def test_numbers_of_other_libraries_are_numbers():
+    """Those of JAX and PyTorch are arrays of no dimension."""
+
+    class Number:
+        def __array__(self, dtype=None, copy=None):
+            return np.array(0.25, dtype=dtype)
+
+    assert type(make(step_size=Number()).step_size) is float
+    assert make(step_size=Number()) == make(step_size=0.25)
+
+
 def test_keywords_of_other_libraries_are_answered():
     for keyword, value, *mentions in (
         ("momentum", 0.8, "update=pabi.updates.Momentum(0.8)", "composition"),
@@ -181,6 +192,12 @@ def test_keywords_of_other_libraries_are_answered():
         ("learning_rate", np.ones((9, 9)), "step_size="),
         ("batch_size", 32, "batches=pabi.Reshuffle(32)"),
         ("max_grad_norm", 1.5, "clip_norm=1.5"),
+        ("l2_norm_clip", 1.5, "clip_norm=1.5"),
+        ("num_steps", 7, "steps=7"),
+        ("num_epochs", 7, "epochs=7"),
+        ("optimizer", "adam", "pabi.updates.Adam()"),
+        ("delta", 1e-5, "run.guarantee(delta=1e-05)"),
+        ("epsilon", 2.0, "pabi.calibrate(run, epsilon=2.0"),
     ):
         for message in (
             refused(keyword, make, **{keyword: value}),

@@ -678,10 +678,13 @@ def _way_out(book: Book, charge: float, guarantee: Guarantee) -> str:
     """Its ε and what would fit; or what to do about one that would fit by its ε, and is charged more."""
     at, filters = book.opening.delta, book.opening.filter
     own, left = guarantee.epsilon(at), filters.epsilon_left(book.spent, at)
-    dear = filters.epsilon(filters.size(charge), at) > _DEAR * own
+    charged = filters.epsilon(filters.size(charge), at)
+    dear = charged > _DEAR * own
     if not dear or own > left:
+        more = f" (charged as {shown(charged)})" if dear else ""
         return (
-            f"; its epsilon is {shown(own)}, and a Gaussian release fits up to {shown_down(left)}"
+            f"; its epsilon is {shown(own)}{more}, and a Gaussian release fits up to "
+            f"{shown_down(left)}"
         )
     order = "another order" if book.opening.order is not None else "an order"
     return (

@@ -67,7 +67,32 @@ OTHER_KEYWORDS = {
     "lr": "a run calls it step_size: write step_size={}",
     "learning_rate": "a run calls it step_size: write step_size={}",
     "batch_size": "the scheme has the size: of DataLoader(shuffle=True) write batches=pabi.Reshuffle({})",
-    "max_grad_norm": "a run calls it clip_norm: write clip_norm={}",
+    **dict.fromkeys(
+        ("max_grad_norm", "l2_norm_clip", "l2_clip_norm"),
+        "a run calls it clip_norm: write clip_norm={}",
+    ),
+    **dict.fromkeys(("iterations", "num_steps"), "a run calls it steps: write steps={}"),
+    "num_epochs": "a run calls it epochs: write epochs={}",
+    "optimizer": (
+        "a run calls it update: write update=pabi.updates.Momentum(0.9), pabi.updates.Adam(), or "
+        '"other" for what pabi does not know'
+    ),
+    "delta": "belongs to the guarantee: write run.guarantee(delta={})",
+    "epsilon": "a run has noise: find what meets it by pabi.calibrate(run, epsilon={}, delta=…)",
+}
+
+# The same for trainers, which are given a run.
+
+OF_THE_RUN = {
+    "epochs": "the run has them: write NoisySGD(…, epochs={})",
+    "batch_size": "the run has it: write NoisySGD(…, batches=pabi.Reshuffle({}))",
+    **dict.fromkeys(("lr", "learning_rate"), "the run has it: write NoisySGD(…, step_size={})"),
+    **dict.fromkeys(
+        ("max_grad_norm", "l2_norm_clip", "l2_clip_norm", "clip_norm"),
+        "the run has it: write NoisySGD(…, clip_norm={})",
+    ),
+    "noise_multiplier": "the run has it: write NoisySGD(…, noise_multiplier={})",
+    "target_delta": "train calls it delta: write delta={}",
 }
 
 # What the author of a run of noisy SGD states, checked, and what follows from it.

@@ -286,6 +286,11 @@ def checked(update: Any) -> str | Update:
     """
     if type(update) in RULES.values() or (isinstance(update, str) and update in ("sgd", "other")):
         return update  # type: ignore[no-any-return]
+    require(
+        not (hasattr(update, "init") and hasattr(update, "update")),
+        "update",
+        'expected "other" for a chain of optax, which pabi.integrations.jax.train takes as optimizer',
+    )
     names = ", ".join(f"pabi.updates.{cls.__name__}" for cls in RULES.values())
     raise InvalidInput("update", f'expected "sgd", "other", or one of {names}, got {update!r}')
 

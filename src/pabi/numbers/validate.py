@@ -128,6 +128,8 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
         raise InvalidInput(
             field, f"expected a number or one number per step, got {excerpt(value)}"
         ) from None
+    if array.ndim == 0:  # such as a number of JAX
+        return number(field, array.item(), **bound)
     if array.ndim != 1 or array.size == 0:
         raise InvalidInput(
             field, f"expected a number or one number per step, got an array of shape {array.shape}"

@@ -194,6 +194,7 @@ REFUSED = {
         {"per_example_loss": own}
         for own in (
             1.0,
+            lambda params, row, label: 0.0,
             lambda params, example: params["w"],
             lambda params, example: loss(params, example) * 1j,
             lambda params, example: 1,
@@ -289,6 +290,33 @@ def test_paths_that_are_shown_may_be_of_short_numbers_and_data_always():
 def test_devices_without_doubles_of_their_own_are_refused():
     refuse_platforms(["cpu", "gpu"])
     assert "got 'tpu'" in refused("data", refuse_platforms, ["cpu", "tpu"])
+
+
+def test_what_is_given_elsewhere_is_answered():
+    for keyword, value, mention in (
+        ("epsilon", 2.0, "pabi.calibrate(run, epsilon=2.0"),
+        ("learning_rate", 0.1, "step_size=0.1"),
+        ("l2_norm_clip", 0.5, "clip_norm=0.5"),
+        ("target_delta", 1e-5, "delta=1e-05"),
+        ("seed", 1, "leave it out"),
+        ("loss_fn", loss, "per_example_loss"),
+        ("resume", "a.npz", "pabi.learn.train"),
+    ):
+        assert mention in refused(keyword, train, START, loss, X, RUN, **{keyword: value})
+    chain = refused("update", replace, RUN, update=optax.adam(0.1))
+    assert "pabi.integrations.jax.train takes as optimizer" in chain
+
+
+def test_lists_of_examples_are_to_be_stacked(tmp_path):
+    message = refusal(tmp_path, "data", data=[(row, 1.0) for row in X])
+    assert "one array of each part" in message
+
+
+def test_a_loss_that_fails_is_told_what_it_got():
+    """The shapes of one record, by which a loss of a batch is noticed."""
+    with pytest.raises(IndexError) as caught:
+        train(START, lambda params, example: loss(params, example[:, 0]), X, RUN)
+    assert "shape=(3,), dtype=float64" in str(caught.value.__notes__)
 
 
 def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(tmp_path, monkeypatch):

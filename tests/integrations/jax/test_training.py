@@ -13,6 +13,7 @@ import pytest
 
 import pabi
 from pabi import Loss, NoisySGD
+from pabi.learn import model_hash
 from pabi.learn import train as train_on_host
 from pabi.updates import Adam, Momentum
 from support.every_case import every
@@ -297,6 +298,8 @@ def test_the_guarantee_is_that_of_the_run():
         added = set(result.guarantee.assumptions) - set(expected.assumptions)
         # Of the shuffle the path is hidden, of the random batches it is charged for.
         assert added == {OF_ITS_OWN, PLACES if run.order.fresh else EXACT}
+    assert model_hash(result.params) in result.guarantee.notes["models_sha256"]
+    assert result.guarantee.notes["releases"][0]["parameters"] == ["x"]
     seeded = train(START, logistic, (X, Y), run, random_state=1)
     assert pabi.tradeoff.guarantee.TESTING in seeded.guarantee.assumptions
 

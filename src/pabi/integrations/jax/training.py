@@ -11,7 +11,9 @@ Everything is in double precision, whatever JAX is set to. On the same noise the
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +22,7 @@ import numpy as np
 
 from pabi.budget.ledger import Ledger
 from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, Poisson
-from pabi.describe.runs import COUNT, NoisySGD
+from pabi.describe.runs import COUNT, OF_THE_RUN, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_emulation
@@ -45,9 +47,11 @@ from pabi.integrations.jax.programs import (
     refuse_several_directions,
     refuse_short,
 )
+from pabi.learn.pipelines import note_of_whole
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.rounding import Array, up
+from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import Guarantee
 
 # The parts of a step that JAX traces beside clipped sums: noisy directions, updates.
@@ -131,7 +135,8 @@ class JaxTrained:
     params : pytree of float64 arrays
         The last iterate, of the structure and shapes of the parameters that training began with, read-only.
     guarantee : Guarantee
-        What its release costs.
+        What its release costs; its notes have the version, the date, `model_hash(params)`, and the hash of
+        all parameters as one vector `x`.
     run : NoisySGD
         The description that was both accounted and executed.
 
@@ -145,6 +150,27 @@ class JaxTrained:
     run: NoisySGD
 
 
+_OTHER_OPTIONS = {
+    **OF_THE_RUN,
+    **dict.fromkeys(
+        ("epsilon", "target_epsilon"),
+        "a run has noise: give train pabi.calibrate(run, epsilon={}, delta=…)",
+    ),
+    **dict.fromkeys(
+        ("key", "rng", "seed"),
+        "noise and batches have a fresh key of the operating system in every call: leave it out",
+    ),
+    **dict.fromkeys(
+        ("loss", "loss_fn"), "train calls it per_example_loss, a function of (params, example)"
+    ),
+    **dict.fromkeys(
+        ("checkpoint", "groups", "progress", "resume", "watch"),
+        "pabi.learn.train has it, with gradients by JAX (docs, I use optax)",
+    ),
+}
+
+
+@validate.answering(_OTHER_OPTIONS)
 def train(
     params: Any,
     per_example_loss: Callable[[Any, Any], Any],
@@ -243,7 +269,9 @@ def train(
             return loop.last(start, records, randomness.generator())
 
         x, guarantee = terms.release(proven, execute)
-        return JaxTrained(jax.tree.map(_read_only, unravel(x)), guarantee, run)
+        last = jax.tree.map(_read_only, unravel(x))
+        noted = guarantee.noting({**released_notes({"x": x}), **note_of_whole(last)})
+        return JaxTrained(last, noted, run)
 
 
 def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
@@ -258,7 +286,8 @@ def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
     must_be(
         optimizer is None or other,
         "update",
-        '"other" for an optimizer, which composition alone covers',
+        '"other" for an optimizer, which composition alone covers (optax.sgd is a run without one, and '
+        "pabi.updates has momentum and Adam)",
         run.update,
     )
     require(
@@ -291,10 +320,14 @@ def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
 
 def _records(jax: Any, data: Any, n: int) -> Any:
     """The data on the device. Raises InvalidInput unless every array has n rows of real numbers."""
-    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in jax.tree.leaves(data)}
+    leaves = jax.tree.leaves(data)
+    lengths = {np.shape(leaf)[0] if np.ndim(leaf) else 0 for leaf in leaves}
     if lengths != {n}:
-        seen = ", ".join(map(str, sorted(lengths))) or "no arrays"
-        raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}")
+        seen = ", ".join(str(length) for length in sorted(lengths)) or "no arrays"
+        stacked = (
+            "" if len(leaves) <= n else ": stack a list of examples into one array of each part"
+        )
+        raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}{stacked}")
     records = unshown("data", lambda: jax.tree.map(jax.numpy.asarray, data))
     complex_number = jax.numpy.complexfloating
     require(
@@ -328,7 +361,12 @@ def _programs_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any
     Only shapes are looked at.
     """
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
-    shape = jax.eval_shape(loss, params, one)
+    _refuse_other_arguments(loss)
+    try:
+        shape = jax.eval_shape(loss, params, one)
+    except Exception as error:
+        error.add_note(f"per_example_loss got what data has of one record: {one}")
+        raise
     require(
         getattr(shape, "shape", None) == (),
         "per_example_loss",
@@ -342,6 +380,22 @@ def _programs_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any
     gradient = jax.make_jaxpr(jax.grad(loss))(params, one)
     refuse_callbacks(jax, "per_example_loss", gradient)
     return jax.make_jaxpr(loss)(params, one), gradient
+
+
+def _refuse_other_arguments(loss: Any) -> None:
+    """Raises InvalidInput for a function that cannot be called with parameters and one record."""
+    try:
+        taken = inspect.signature(loss)
+    except ValueError:  # of what is not written in Python
+        return
+    fits = False
+    with suppress(TypeError):
+        fits = bool(taken.bind(None, None))
+    require(
+        fits,
+        "per_example_loss",
+        f"expected a function of (params, example), with what data has of one record, got one of {taken}",
+    )
 
 
 def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pabi.account.calibration import met
 from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger, check_ledger
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import OF_THE_RUN, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.computed_steps import paid_for, settled
 from pabi.execute.engine import Trained, TrainOptions
@@ -238,15 +238,10 @@ class TrainedModule(Trained):
 
 
 _OTHER_OPTIONS = {
+    **OF_THE_RUN,
     "optimizer": "steps are those of the run: state its step_size, and update=pabi.updates.Momentum(0.9)",
     "criterion": "train calls it loss: write loss={}",
-    "epochs": "the run has them: write NoisySGD(…, epochs={})",
-    "batch_size": "the run has it: write NoisySGD(…, batches=pabi.Reshuffle({}))",
-    "lr": "the run has it: write NoisySGD(…, step_size={})",
-    "max_grad_norm": "the run has it: write NoisySGD(…, clip_norm={})",
-    "noise_multiplier": "the run has it: write NoisySGD(…, noise_multiplier={})",
     "target_epsilon": "train calls it epsilon: write epsilon={}",
-    "target_delta": "train calls it delta: write delta={}",
 }
 
 

@@ -692,6 +692,8 @@ def checked(batches: Any) -> Batches:
         return batches  # type: ignore[no-any-return]
     names = ", ".join(cls.__name__ for cls in SCHEMES.values())
     what = repr(batches)
+    if type(batches).__module__.startswith("jax_privacy."):
+        what = "what pabi.integrations.jax.from_batch_selection takes"
     if isinstance(batches, Batches):
         what = f"a {type(batches).__name__}, of which nothing is proven"
     raise InvalidInput(

@@ -162,6 +162,7 @@ def model_hash(model: Any) -> str:
 
     Of a module of PyTorch, of what `pabi.integrations.torch.train` returned and of a state dict it is that of
     the state: parameters and buffers by name, whatever device they are on. The layers' code is no part of it.
+    Of what `pabi.integrations.jax.train` returned it is that of `params`.
 
     Of JSON with sorted keys and without spaces, in ASCII. Numbers are `{"float": HEX}` or whole numbers;
     lists, texts, truth values and null are themselves. An array of numbers is `{"array": [TYPE, SHAPE,
@@ -175,7 +176,7 @@ def model_hash(model: Any) -> str:
 
     Parameters
     ----------
-    model : fitted estimator or transformer, search, pipeline, torch.nn.Module, TrainedModule or state dict
+    model : fitted estimator, transformer, search, pipeline, module, TrainedModule, state dict or JaxTrained
         A search counts as its best model.
 
     Returns
@@ -194,6 +195,9 @@ def model_hash(model: Any) -> str:
     ----------
     docs, "Report a guarantee".
     """
+    training = sys.modules.get("pabi.integrations.jax.training")
+    if training is not None and isinstance(model, training.JaxTrained):
+        model = model.params
     if (state := _state_of(model)) is not None:
         whole = {"state": {name: _tensor(name, value) for name, value in state.items()}}
         return hashlib.sha256(_text(whole).encode("ascii")).hexdigest()

@@ -73,6 +73,7 @@ CHAINS = {
     "line search": optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(5)),
     "Polyak": optax.polyak_sgd(),
     "labels": optax.multi_transform(HALVES, {"w": "a", "b": "b"}),
+    "noise of its own": optax.contrib.differentially_private_aggregate(1.0, 1.0, key=0),
     "another shape": of_updates(lambda u, state, params=None: (jnp.tile(u, 2), state)),
     "a state that grows": of_updates(lambda u, state, params=None: (u, (*state, u))),
     "a failure": of_updates(lambda u, state, params=None: 1 / 0),
@@ -303,6 +304,7 @@ def test_what_is_given_elsewhere_is_answered():
         ("resume", "a.npz", "pabi.learn.train"),
     ):
         assert mention in refused(keyword, train, START, loss, X, RUN, **{keyword: value})
+    assert "from_batch_selection" in refused("batches", replace, RUN, batches=BINS)
     chain = refused("update", replace, RUN, update=optax.adam(0.1))
     assert "pabi.integrations.jax.train takes as optimizer" in chain
 

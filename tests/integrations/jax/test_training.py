@@ -279,7 +279,7 @@ def test_parameters_of_any_structure():
         hidden = jnp.tanh(params[0]["w"] @ row)
         return (params[1] @ hidden - label) ** 2
 
-    start = [{"w": np.full((3, D), 0.1, dtype=np.float32)}, np.full(3, 0.2, dtype=np.float32)]
+    start = [{"w": np.full((3, D), 0.1, np.float32)}, jnp.full(3, 0.2, jnp.bfloat16)]
     run = sgd(loss=Loss.unknown(), batches=pabi.Poisson(25))
     result = train(start, network, (X.astype(np.float32), Y), run, random_state=1)
     assert jax.tree.map(np.shape, result.params) == [{"w": (3, D)}, (3,)]
@@ -298,6 +298,7 @@ def test_the_guarantee_is_that_of_the_run():
         added = set(result.guarantee.assumptions) - set(expected.assumptions)
         # Of the shuffle the path is hidden, of the random batches it is charged for.
         assert added == {OF_ITS_OWN, PLACES if run.order.fresh else EXACT}
+    assert model_hash(result) == model_hash(result.params)
     assert model_hash(result.params) in result.guarantee.notes["models_sha256"]
     assert result.guarantee.notes["releases"][0]["parameters"] == ["x"]
     seeded = train(START, logistic, (X, Y), run, random_state=1)

@@ -63,14 +63,14 @@ def mixes(jax: Any, traced: Any) -> bool:
 def refuse_short(jax: Any, field: str, traced: Any) -> None:
     """Raises InvalidInput where a traced program makes shorter numbers of doubles."""
     for operation in operations(jax, traced.jaxpr):
-        made = {str(result.aval.dtype) for result in operation.outvars if _is_short(result)}
+        shorter = {str(result.aval.dtype) for result in operation.outvars if _is_short(result)}
         doubles = any(_dtype(operand) == np.float64 for operand in operation.invars)
         name = operation.primitive.name
         require(
-            not (doubles and made) and name != "reduce_precision",
+            not (doubles and shorter) and name != "reduce_precision",
             field,
             "expected double precision throughout, since rounding may carry runs of a hidden path apart, "
-            f'got {", ".join(sorted(made)) or "fewer digits"} ({name}); release="path" allows it',
+            f'got {", ".join(sorted(shorter)) or "fewer digits"} ({name}); release="path" allows it',
         )
 
 
@@ -87,11 +87,11 @@ def refuse_several_directions(jax: Any, field: str, traced: Any) -> None:
     example = [_made_up(kind, generator) for kind in kinds[count:]]
     # A module of its own, which `import jax` alone does not load.
     gradient = jax.jit(extra("jax.extend.core", "jax").jaxpr_as_fun(traced))
-    found = [
+    gradients = [
         gradient(*(_made_up(kind, generator) for kind in kinds[:count]), *example)
         for _ in range(_POINTS)
     ]
-    rows = np.array([np.concatenate([np.ravel(leaf) for leaf in each]) for each in found])
+    rows = np.array([np.concatenate([np.ravel(leaf) for leaf in each]) for each in gradients])
     norms = np.linalg.norm(rows, axis=1)
     rows = rows[(norms > 0.0) & np.isfinite(norms)]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)

@@ -308,7 +308,10 @@ def _flat(jax: Any, params: Any) -> tuple[Array, Callable[[Any], Any]]:
     """(the parameters as one vector of doubles, what makes parameters of a vector)."""
     leaves = jax.tree.leaves(params)
     require(
-        leaves and all(np.asarray(leaf).dtype.kind == "f" for leaf in leaves),
+        leaves
+        and all(
+            jax.numpy.issubdtype(np.asarray(leaf).dtype, jax.numpy.floating) for leaf in leaves
+        ),
         "params",
         "expected a pytree of arrays of floating-point numbers",
     )
@@ -407,6 +410,9 @@ def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
         carried = Carried(start, optimizer.init(start))
         step = moved(jax, Other(), optimizer)
         several = partial(jax.lax.scan, lambda each, way: (step(each, way, None), None))
+        way = jax.eval_shape(optimizer.update, start, carried.state, start)[0]
+        if np.shape(way) != start.shape:
+            raise ValueError
         traced = jax.make_jaxpr(several)(carried, np.zeros((2, *start.shape)))
     except Exception as error:
         failure = type(error).__name__
@@ -414,8 +420,8 @@ def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
         traced is not None,
         "optimizer",
         "expected a chain that makes a step of a noisy gradient alone, all parameters in one vector, got "
-        f"one that fails ({failure}): masks for a pytree, and what follows values of the loss (plateau, "
-        "L-BFGS), are not among them",
+        f"one that fails ({failure}): masks for a pytree, what follows values of the loss (plateau, L-BFGS), "
+        "and what clips and adds noise itself (dpsgd), are not among them",
     )
     refuse_callbacks(jax, "optimizer", traced)
 

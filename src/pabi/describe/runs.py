@@ -92,6 +92,7 @@ OF_THE_RUN = {
         "the run has it: write NoisySGD(…, clip_norm={})",
     ),
     "noise_multiplier": "the run has it: write NoisySGD(…, noise_multiplier={})",
+    "target_epsilon": "train calls it epsilon: write epsilon={}",
     "target_delta": "train calls it delta: write delta={}",
 }
 

@@ -295,7 +295,7 @@ def test_devices_without_doubles_of_their_own_are_refused():
 
 def test_what_is_given_elsewhere_is_answered():
     for keyword, value, mention in (
-        ("epsilon", 2.0, "pabi.calibrate(run, epsilon=2.0"),
+        ("target_epsilon", 2.0, "epsilon=2.0"),
         ("learning_rate", 0.1, "step_size=0.1"),
         ("l2_norm_clip", 0.5, "clip_norm=0.5"),
         ("target_delta", 1e-5, "delta=1e-05"),

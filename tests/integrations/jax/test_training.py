@@ -305,6 +305,14 @@ def test_the_guarantee_is_that_of_the_run():
     assert pabi.tradeoff.guarantee.TESTING in seeded.guarantee.assumptions
 
 
+def test_noise_is_found_for_an_epsilon():
+    asked = {"epsilon": 2.0, "delta": 1e-3}
+    run = sgd(noise_multiplier=None)
+    result = train(START, logistic, (X, Y), run, **asked)
+    assert result.run == pabi.calibrate(run, **asked)
+    assert 1.99 < result.guarantee.epsilon(1e-3) <= 2.0
+
+
 def test_a_ledger_is_charged_before_training(tmp_path):
     ledger = pabi.Ledger(tmp_path / "a.ledger", epsilon=0.1, delta=1e-5)
     with pytest.raises(pabi.BudgetExceeded):

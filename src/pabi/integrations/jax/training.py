@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pabi.account.calibration import met
+from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger
 from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, Poisson
 from pabi.describe.runs import COUNT, OF_THE_RUN, NoisySGD
@@ -153,10 +155,6 @@ class JaxTrained:
 _OTHER_OPTIONS = {
     **OF_THE_RUN,
     **dict.fromkeys(
-        ("epsilon", "target_epsilon"),
-        "a run has noise: give train pabi.calibrate(run, epsilon={}, delta=…)",
-    ),
-    **dict.fromkeys(
         ("key", "rng", "seed"),
         "noise and batches have a fresh key of the operating system in every call: leave it out",
     ),
@@ -178,6 +176,7 @@ def train(
     run: NoisySGD,
     *,
     optimizer: Any = None,
+    epsilon: float | None = None,
     delta: float = 1e-5,
     random_state: int | np.random.Generator | None = None,
     ledger: Ledger | None = None,
@@ -202,6 +201,9 @@ def train(
     optimizer : optax.GradientTransformation, optional
         What makes a step of a noisy gradient, its learning rate included, for a run with update="other":
         composition alone applies. It sees noisy gradients and public parameters, never the data.
+    epsilon : float, > 0, optional
+        What the release may cost at `delta`. The noise of `run` is then the least that does, found by
+        `pabi.calibrate`, and need not be stated.
     delta : float
         At which the guarantee is chosen; it is valid at every δ.
     random_state : None, int or numpy Generator
@@ -213,7 +215,7 @@ def train(
     Returns
     -------
     JaxTrained
-        The last parameters, the guarantee, and `run`.
+        The last parameters, the guarantee, and `run`, with the noise that was found for `epsilon`.
 
     Raises
     ------
@@ -221,6 +223,8 @@ def train(
         JAX is not installed, `params`, `data` or `optimizer` are not what is said above, or `run` is not
         executed here. Chains that need more than a noisy gradient in one vector, complex numbers, and calls
         back to Python, such as `jax.debug.print`. What `pabi.learn.train` refuses is refused here.
+    TargetUnreachable
+        No noise meets `epsilon`.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded
@@ -238,7 +242,10 @@ def train(
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
     refuse_emulation()  # sums of products are computed on JAX's device
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
+    found = None
+    if epsilon is not None:
+        run, found = met(run, Target(epsilon=epsilon, delta=delta))
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, proven=found)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
     with (

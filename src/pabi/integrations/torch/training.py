@@ -241,7 +241,6 @@ _OTHER_OPTIONS = {
     **OF_THE_RUN,
     "optimizer": "steps are those of the run: state its step_size, and update=pabi.updates.Momentum(0.9)",
     "criterion": "train calls it loss: write loss={}",
-    "target_epsilon": "train calls it epsilon: write epsilon={}",
 }
 
 

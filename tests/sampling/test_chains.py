@@ -203,6 +203,8 @@ def test_a_seed_is_for_tests_only():
             draws = langevin(small(), quadratic, np.zeros(3), random_state=seed, delta=0.01)
         assert draws.guarantee.assumptions[0] == TESTING
         assert draws.guarantee.certificate is None
+    shape = draws.values.shape
+    assert repr(draws) == f"Draws({draws.guarantee!r}, values of shape {shape})"
 
 
 def test_our_own_gradient_is_checked_against_the_description():

@@ -214,6 +214,10 @@ def test_smaller_radius_and_known_smoothness_are_used():
     ball = made("erm", "convex", delta=1e-6, dimension=100, radius=1.0)
     assert wide.radius == pytest.approx(2.0 * math.sqrt(100 / 202))
     assert ball.risk_bound == pytest.approx(wide.risk_bound * ball.radius / wide.radius, rel=1e-5)
+    assert (
+        made("erm", "convex", radius=1.0, diameter=None).run
+        == made("erm", "convex", radius=1.0).run
+    )
     assert made("erm", "convex", smoothness=2.0).run.loss == pabi.Loss.convex(
         2.0, gradient_bound=1.0
     )

@@ -52,12 +52,15 @@ class Diagnostics:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Released:
     """Draws and what their release costs."""
 
     values: Array
     guarantee: Guarantee
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.guarantee!r}, values of shape {self.values.shape})"
 
     def to_arviz(self, *, names: Any = None, discard: int = 0) -> Any:
         """The draws as an xarray.DataTree, for ArviZ.
@@ -114,7 +117,7 @@ def _by_name(draws: Array, names: Any) -> dict[str, Array]:
     return {label: flat[:, :, i] for i, label in enumerate(labels)}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draws(_Released):
     """The draws that chains release, with their guarantee.
 
@@ -208,7 +211,7 @@ class Draws(_Released):
         return plot_posterior(self.values, ax, names)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ExactDraws(_Released):
     """The draws that an exponential mechanism releases, with their guarantee.
 

@@ -65,7 +65,7 @@ def plan(
     n: int,
     dimension: int,
     lipschitz: float,
-    diameter: float,
+    diameter: float | None = None,
     epsilon: float,
     delta: float = 0.0,
     strong_convexity: float | None = None,
@@ -90,7 +90,7 @@ def plan(
     lipschitz : float, above 0
         L: every record's loss changes by at most L per unit of distance on the set.
     diameter : float, above 0
-        D, of the convex set; a bound will do. m-strongly convex losses have D ≤ 2L/m, which is
+        D, of the convex set; a bound will do, and 2r is taken where `radius` alone is stated. m-strongly convex losses have D ≤ 2L/m, which is
         used.
     epsilon : float, above 0
         ε of the privacy target.
@@ -226,7 +226,7 @@ def _problem(
     n: int,
     dimension: int,
     lipschitz: float,
-    diameter: float,
+    diameter: float | None,
     epsilon: float,
     delta: float,
     strong_convexity: float | None,
@@ -239,7 +239,9 @@ def _problem(
     n = validate.integer("n", n, at_least=1, at_most=MOST)
     p = validate.integer("dimension", dimension, at_least=1, at_most=10**8)
     bound = validate.number("lipschitz", lipschitz, above=0.0)
-    wide = validate.number("diameter", diameter, above=0.0)
+    if diameter is None and radius is not None:
+        diameter = 2.0 * validate.number("radius", radius, above=0.0)
+    wide = diameter = validate.number("diameter", diameter, above=0.0)
     epsilon = validate.number("epsilon", epsilon, above=0.0)
     delta = validate.number("delta", delta, at_least=0.0, below=1.0)
     m, loss = _loss(losses, bound, strong_convexity, smoothness)

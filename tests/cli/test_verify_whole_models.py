@@ -165,6 +165,27 @@ def test_a_step_that_learnt_is_named_whatever_the_notes_have(bare, tmp_path, how
     assert ("an earlier pabi wrote the file" in found.lines[1]) == bool(notes)
 
 
+def test_arrays_are_compared_by_name_type_and_number(bare, tmp_path):
+    """As of a training by JAX."""
+    path, w = tmp_path / "a.npz", np.linspace(0.0, 1.0, 6).reshape(3, 2)
+    arrays, data = {"b": np.zeros(()), "w": w}, json.loads(bare.guarantee_.to_json())
+    data["notes"]["models_sha256"] = [model_hash(arrays)]
+
+    def saved(save=np.savez, **changes):
+        save(path, **(arrays | changes))
+        return _compared(str(path), data)
+
+    assert saved().same
+    assert saved().names == ("b", "w")
+    for other in (w.astype(np.float32), w.T, np.nextafter(w, 2.0), w[::-1]):
+        assert not saved(w=other).same
+    assert not saved(more=w).same
+    with pytest.raises(InvalidInput, match="not compressed"):
+        saved(np.savez_compressed)
+    with pytest.raises(InvalidInput, match="allow_pickle"):
+        saved(w=np.array([{}]))
+
+
 @every("notes", NOTES)
 def test_a_class_of_somebodys_own_is_named(bare, tmp_path, notes):
     with pytest.raises(InvalidInput, match="Plain"):

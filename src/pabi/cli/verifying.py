@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
 
-_MODEL = "a model (skops, or a state that torch saved)"
+_MODEL = "a model (skops, a state that torch saved, or arrays that numpy.savez did)"
 _SCOPES = {
     "run": "run (slopes, sensitivities and noises derived again from the description)",
     "iteration": "iteration (arithmetic only; the steps are taken as stated)",
@@ -69,8 +69,8 @@ def verify(
         typer.Option(
             "--model",
             metavar="FILE",
-            help="A model (skops, or a state that torch saved): is it the one whose SHA-256 the guarantee "
-            "notes?",
+            help="A model (skops, a state that torch saved, or arrays that numpy.savez did): is it the one "
+            "whose SHA-256 the guarantee notes?",
         ),
     ] = None,
     signer: Annotated[
@@ -295,7 +295,7 @@ class _Comparison:
     """Whether a model is the one that the notes speak of, and by which names of values.
 
     `whole`: whether all of it was compared, or what its steps release, as files of earlier versions have it.
-    `state`: whether it is a state of PyTorch's, without the code of its layers.
+    `state`: whether it is a state of PyTorch's, or arrays, without the code of its layers.
     """
 
     reason: str | None
@@ -332,8 +332,8 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
     from pabi.show.report import tables_in
 
-    if _of_torch(file):
-        return _compared_state(file, models)
+    if (state := _state_in(file)) is not None:
+        return _compared_state(state, models)
     model = read_skops(
         file,
         lambda foreign: f"expected a model of pabi's types only, got {foreign}",
@@ -356,21 +356,36 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     return _Comparison(reason, names, bool(models))
 
 
-def _of_torch(file: str) -> bool:
-    """Whether `torch.save` wrote the file, by the names in the archive."""
+def _state_in(file: str) -> Mapping[str, Any] | None:
+    """What `torch.save` or `numpy.savez` wrote, by the names in the archive; None of other files. It is loaded
+    without running anything. Raises InvalidInput."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return any(name.endswith("/data.pkl") for name in archive.namelist())
+            parts = archive.infolist()
     except (OSError, ValueError, zipfile.BadZipFile):
-        return False
+        return None
+    if any(part.filename.endswith("/data.pkl") for part in parts):
+        from pabi.integrations.torch.training import read_state
+
+        return read_state(file)
+    if not parts or not all(part.filename.endswith(".npy") for part in parts):
+        return None
+    # A short file could fill memory.
+    plain = all(part.compress_type == zipfile.ZIP_STORED for part in parts)
+    require(plain, file, "expected arrays as numpy.savez writes them, not compressed")
+    import numpy as np
+
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, MemoryError, zipfile.BadZipFile) as bad:
+        raise InvalidInput(file, f"expected {_MODEL}: {one_line(bad)}") from None
 
 
-def _compared_state(file: str, models: list[str]) -> _Comparison:
-    """Whether the notes have the hash of a state, which is loaded without running anything."""
-    from pabi.integrations.torch.training import read_state
+def _compared_state(state: Mapping[str, Any], models: list[str]) -> _Comparison:
+    """Whether the notes have the hash of a state."""
     from pabi.learn.pipelines import model_hash
 
-    state = read_state(file)
     require(
         models, "--model", "expected a guarantee that notes the hash of a whole model, got none"
     )

@@ -90,8 +90,8 @@ def plan(
     lipschitz : float, above 0
         L: every record's loss changes by at most L per unit of distance on the set.
     diameter : float, above 0
-        D, of the convex set; a bound will do, and 2r is taken where `radius` alone is stated. m-strongly convex losses have D ≤ 2L/m, which is
-        used.
+        D, of the convex set; a bound will do, and 2r is taken where `radius` alone is stated.
+        m-strongly convex losses have D ≤ 2L/m, which is used.
     epsilon : float, above 0
         ε of the privacy target.
     delta : float, in [0, 1)

@@ -357,8 +357,10 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
 
 
 def _state_in(file: str) -> Mapping[str, Any] | None:
-    """What `torch.save` or `numpy.savez` wrote, by the names in the archive; None of other files. It is loaded
-    without running anything. Raises InvalidInput."""
+    """What `torch.save` or `numpy.savez` wrote, by the names in the archive; None of other files.
+
+    It is loaded without running anything. Raises InvalidInput.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
             parts = archive.infolist()

@@ -96,6 +96,16 @@ def test_sparse_rows_are_a_copy(part):
     assert np.array_equal(before, X.toarray())
 
 
+@every("held", [np.asarray, sparse.csr_matrix])
+def test_bounds_that_rows_were_measured_for_stay(held):
+    records = Records(held(np.eye(3)), 5.0, 1.0, (-2.0, 2.0))
+    for name in ("feature_norm", "intercept_scaling", "centre", "reach"):
+        with pytest.raises(AttributeError):
+            setattr(records, name, 1.0)
+    with pytest.raises(ValueError, match="read-only"):
+        records.reach[:] = 0.1
+
+
 def test_what_a_sparse_matrix_says_of_itself_is_not_believed():
     """Entries that were made one and the same after it was found out that each is there once."""
     X = sparse.csr_matrix(np.full((N, D), 0.55))  # of norm .95

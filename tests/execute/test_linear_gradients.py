@@ -478,6 +478,68 @@ def test_a_loss_that_promises_less_curvature_is_refused():
             train(NoisySGD(loss, clip_norm=1.0, **given), gradients, np.zeros(gradients.shape))
 
 
+SHORT = learn.Records(np.eye(4), 1.0)
+CODES = np.array([0, 1, 2, 1])
+
+
+@every(
+    ("gradients", "loss"),
+    [
+        # Of no more curvature, and scaled down to the norm of one predictor's gradients: steps may expand.
+        (learn.OneVsRestGradients(SHORT, CODES, 3), Loss.logistic(1.0)),
+        (learn.OneVsRestGradients(SHORT, CODES, 3), Loss.one_vs_rest(1.0, 2)),
+        # Clipped, its curvature is counted with the largest count.
+        (learn.PoissonGradients(SHORT, 50 * CODES, 5.0, 100.0), Loss.poisson(1.0, 5.0, 2.0)),
+        (learn.LogisticGradients(SHORT, CODES % 2), Loss.one_vs_rest(1.0, 2)),
+        # No number times a fixed vector.
+        (learn.SoftmaxGradients(SHORT, CODES, 3), Loss.convex(0.5, gradient_bound=1.0, glm=True)),
+        (learn.LinearGradients(SHORT, CODES, lambda z, y: z, 3), Loss.logistic(1.0)),
+        # Flat in most directions.
+        (learn.LogisticGradients(SHORT, CODES % 2), Loss.strongly_convex(0.1, 0.3)),
+        (learn.LinearGradients(SHORT, CODES, lambda z, y: z), Loss.dissipative(1.0, 0.1, 1.0)),
+    ],
+)
+def test_gradients_of_another_loss_than_described_are_refused(gradients, loss):
+    run = NoisySGD(
+        loss, n=4, batches=FullBatch(), steps=2, step_size=0.1, noise_std=1.0, clip_norm=1.0
+    )
+    refused("loss", train, run, gradients, np.zeros(gradients.shape))
+
+
+def test_a_linear_model_of_one_constant_may_be_strongly_convex():
+    own = learn.LinearGradients(np.ones((4, 1)), np.arange(4.0), lambda z, y: z - y)
+    run = one_step(Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0), 4)
+    assert np.all(np.isfinite(train(run, own, np.zeros(1), delta=0.1).x))
+
+
+@pytest.mark.filterwarnings("ignore:random_state")
+@every("held", ["array", "csr", "records", "large"])
+def test_rows_without_a_norm_are_brought_within_that_of_the_loss(held, tmp_path):
+    """Longer ones would have more curvature than is accounted."""
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(30, 3)) * 3.0, np.arange(30) % 2
+    np.save(tmp_path / "x.npy", X)
+    rows = {
+        "array": lambda: X,
+        "csr": lambda: sparse.csr_matrix(X),
+        "records": lambda: learn.Records(X),
+        "large": lambda: learn.LargeTable(tmp_path / "x.npy"),
+    }[held]()
+    run = NoisySGD(
+        Loss.logistic(1.5), n=30, batches=FullBatch(), steps=3, step_size=1.0, noise_std=1e-3
+    )
+    x = [
+        train(run, learn.LogisticGradients(one, y), np.zeros(3), 0, delta=0.01).x
+        for one in (rows, learn.Records(sparse.csr_matrix(X) if held == "csr" else X, 1.5))
+    ]
+    assert np.array_equal(*x)
+
+
+def test_an_intercept_leaves_no_norm_for_the_other_features():
+    gradients = learn.LogisticGradients(learn.Records(np.eye(4), None, 1.0), np.arange(4) % 2)
+    refused("feature_norm", train, one_step(Loss.logistic(2.0), 4), gradients, np.zeros(5))
+
+
 @every("told", [1.0, 1.4, 1.4143])
 def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told):
     """The intercept is the usual slip: the model sees vectors of norm √(1 + 1)."""

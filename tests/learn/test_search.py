@@ -106,6 +106,20 @@ def test_the_total_is_met_and_proven(how):
     assert how == "regression" or asked.score(*PUBLIC.values()) > 0.6
 
 
+def test_trials_show_no_progress_and_share_nothing(tmp_path, capsys):
+    """A memory would have all trials use the noise that the first one drew."""
+    X, y = table(2000)
+    chain = make_pipeline(*(step for _, step in WHITENED.steps), memory=str(tmp_path), verbose=True)
+    settings = {
+        "privatelogisticregression__clip_norm": [0.1, 0.5],
+        "verbose": [True],
+        "privatelogisticregression__verbose": [True],
+    }
+    search(clone(chain), settings).fit(X, y, **PUBLIC)
+    assert capsys.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
 def prepared(**fields):
     ranges = learn.PrivateRanges(0.3, 1e-6, adjacency="zero_out", **fields)
     return make_pipeline(ranges, learn.PrivateScaler(0.3, 1e-6, adjacency="zero_out"))

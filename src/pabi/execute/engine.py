@@ -8,6 +8,7 @@ asked for, is a secret file that is removed at the end.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -141,7 +142,8 @@ def train(
         is computed from x and its own record alone. It must not keep or show what it is given, and
         must return finite numbers for every conceivable record: an error is seen by everyone. Linear
         models (`LogisticGradients` and its kin) are summed by two matrix products instead of being
-        called.
+        called. They have to be those of the run's loss; rows that have no norm are scaled down to its
+        `feature_norm`.
     x0 : array
         The starting point, chosen without looking at the data.
     random_state : None, int or numpy Generator
@@ -242,6 +244,7 @@ def train_and_keep(
     released. It has no place in the public function: whoever may see a state sees a hidden iterate.
     """
     refuse_unenforceable(run)
+    gradients = _within_norm(run, gradients)
     gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     start = starting_point(x0)
     require(
@@ -333,8 +336,19 @@ def gradient_sum_of(
         if stated is not None:
             refuse_longer(gradients.records, stated, " in the loss")
         _refuse_steeper(run, gradients)
+        _refuse_another(run, gradients)
         _refuse_weights(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
+
+
+def _within_norm(
+    run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None
+) -> PerRecordGradients | RemoteGradients | None:
+    """The gradients at rows within the norm that the loss states, where nothing else bounds them."""
+    stated = dict(run.loss.parameters).get("feature_norm")
+    if stated is None or not isinstance(gradients, LinearGradients):
+        return gradients
+    return gradients._within_norm(stated)
 
 
 def _parted(
@@ -415,6 +429,29 @@ def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:
         "loss",
         f"expected one of curvature up to {most!r} or more, that of {type(gradients).__name__}, got "
         f"{stated[1]!r}",
+    )
+
+
+def _refuse_another(run: NoisySGD, gradients: LinearGradients) -> None:
+    """Raises InvalidInput for gradients of another loss of pabi's, or of none such as the run describes."""
+    described, own = loss_of(run), gradients.loss if isinstance(gradients, LossGradients) else None
+    require(
+        described is None or own is None or described.covers(own),
+        "loss",
+        f"expected that of the gradients, {own!r}, got {described!r}",
+    )
+    outputs = math.prod(gradients.shape[1:])
+    require(
+        not run.loss.glm or outputs == 1,
+        "loss",
+        f"expected one without glm: gradients of {outputs} predictors are no number times a fixed vector",
+    )
+    # Of one record the Hessian has the rank of its predictors.
+    require(
+        run.loss.holds_of_zero or gradients.shape[0] == 1,
+        "loss",
+        f"expected no {run.loss.kind} loss: a record of a linear model is flat in most directions; state a "
+        "regulariser as l2",
     )
 
 

@@ -189,6 +189,15 @@ class LinearGradients:
         other.layout = other._new_layout()
         return other
 
+    def _within_norm(self, norm: float) -> Self:
+        """The same gradients at rows scaled down to `norm`; rows that were given a norm keep it."""
+        if self.records.feature_norm is not None:
+            return self
+        other = copy(self)
+        other.records = self.records._within_norm(norm)
+        other.layout = other._new_layout()
+        return other
+
     @property
     def has_weights(self) -> bool:
         """Whether records have weights."""

@@ -36,6 +36,7 @@ from pabi.numbers.validate import centres_and_reaches
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
+_NORMS = {"at_least": 1.0 / LARGEST, "at_most": LARGEST}
 _SQUARED = (
     LARGEST**2
 )  # a sum of squares below it, and above its inverse, is as exact as its roundings
@@ -133,7 +134,6 @@ class Records:
         self.sparse = not isinstance(matrix, np.ndarray)
         self._declare(d, feature_norm, intercept_scaling, ranges)
         measured = self._measured()
-        # (factors or None, norms) of all rows; None where the data may change.
         self._bounds = measured if own else None
 
     def _held(self) -> Records:
@@ -152,21 +152,62 @@ class Records:
         own._bounds = own._measured()
         return own
 
+    def _within_norm(self, norm: float) -> Self:
+        """The same rows, of no norm so far, scaled down to one.
+
+        Raises InvalidInput beside an intercept, whose feature such a norm counts.
+        """
+        require(
+            self.intercept_scaling is None,
+            "feature_norm",
+            "expected Records with one beside intercept_scaling",
+        )
+        other = copy(self)
+        other._feature_norm = validate.number("feature_norm", norm, **_NORMS)
+        if other._bounds is not None:
+            other._bounds = other._measured()
+        return other
+
     def _declare(
         self, d: int, feature_norm: float | None, intercept_scaling: float | None, ranges: Any
     ) -> None:
         """Sets what does not depend on the rows."""
         self.d = d
-        self.feature_norm, self.intercept_scaling = feature_norm, intercept_scaling
+        self._feature_norm, self._intercept_scaling = feature_norm, intercept_scaling
         norms = {"feature_norm": feature_norm, "intercept_scaling": intercept_scaling}
         for field, norm in norms.items():
             if norm is not None:
-                validate.number(field, norm, at_least=1.0 / LARGEST, at_most=LARGEST)
-        self.centre, self.reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
+                validate.number(field, norm, **_NORMS)
+        centre, reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
+        self._centre, self._reach = _fixed(centre), _fixed(reach)
+        # (factors or None, norms) of all rows; None where the data may change.
+        self._bounds: tuple[Array | None, Array] | None = None
         self.shortened = False
 
     def __len__(self) -> int:
         return self.n
+
+    # Rows that were measured stay within the bounds they were measured for.
+
+    @property
+    def feature_norm(self) -> float | None:
+        """R, None where it is unbounded."""
+        return self._feature_norm
+
+    @property
+    def intercept_scaling(self) -> float | None:
+        """κ, None without the feature of an intercept."""
+        return self._intercept_scaling
+
+    @property
+    def centre(self) -> Array | None:
+        """(d,) centres of the ranges, read-only; None without ranges."""
+        return self._centre
+
+    @property
+    def reach(self) -> Array | None:
+        """(d,) half widths of the ranges, read-only; None without ranges."""
+        return self._reach
 
     @property
     def width(self) -> int:
@@ -342,6 +383,15 @@ class Records:
         low, high = self.centre - self.reach, self.centre + self.reach
         slack = _ROUNDINGS_OF_ENDS * (np.abs(low) + np.abs(high))
         return bool(np.any((rows < low - slack) | (rows > high + slack)))
+
+
+def _fixed(numbers: Array | None) -> Array | None:
+    """The same numbers, which nobody changes."""
+    if numbers is None:
+        return None
+    own = numbers.copy()
+    own.flags.writeable = False
+    return own
 
 
 def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:

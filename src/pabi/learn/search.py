@@ -168,7 +168,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     Notes
     -----
-    Warnings of single trials are not shown.
+    Warnings and progress of single trials are not shown. A pipeline's `memory` is not used: trials would
+    share what one of them drew.
 
     References
     ----------

@@ -43,6 +43,8 @@ from pabi.tradeoff.selection import select
 # Settings that change what a trial costs, or how it draws: the search decides them.
 FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state", "ledger", "users")
 _NEAR = 0.995  # of the target: as much as a search for the budget of one trial wants
+# Of steps: what would show every trial, or let trials share what one of them drew.
+_OVERRULED = {"memory": None, "verbose": False}
 _ROUNDS = 16
 _LEAST_SHAPE = -0.5  # below it the number of trials has no variance to speak of
 _MOST = 0.99  # of the draws need at most so many trials, as a plan says
@@ -320,8 +322,8 @@ def last_step(model: Any) -> Any:
 
 
 def budgeted(model: Any, epsilon: float, delta: float) -> Any:
-    """`model`, its private estimator set to this budget, and silent: progress would count the trials."""
-    last_step(model).set_params(epsilon=epsilon, delta=delta, verbose=False)
+    """`model`, its private estimator set to this budget."""
+    last_step(model).set_params(epsilon=epsilon, delta=delta)
     return model
 
 
@@ -333,6 +335,8 @@ def with_settings(estimator: Any, settings: Settings, classes: NDArray[Any] | No
     model = clone(estimator).set_params(
         **{name: clone(v, safe=False) for name, v in settings.items()}
     )
+    shared = (name for name in model.get_params() if name.rpartition("__")[2] in _OVERRULED)
+    model.set_params(**{name: _OVERRULED[name.rpartition("__")[2]] for name in shared})
     last = last_step(model)
     for name in ("noise_std", "random_state"):
         require(getattr(last, name) is None, name, "expected None: the search decides it")

@@ -368,6 +368,39 @@ def test_bad_input_is_one_line_and_changes_nothing(field, changes, settings, fil
     assert Path(file.path).read_bytes() == before
 
 
+class Shown:
+    """Like an array, and shown in part, as long arrays and frames are."""
+
+    def __init__(self, numbers):
+        self.numbers = np.array(numbers, dtype=float)
+
+    def __array__(self, *_, **__):
+        return self.numbers
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __repr__(self):
+        return "[-1., ...]"
+
+
+def test_settings_that_are_shown_in_part_are_compared_as_a_whole(file, monkeypatch):
+    names = list("abc")
+    one, other = [[-1.0] * D, [1.0] * D], [[-1.0] * D, [1.0] * (D - 1) + [0.5]]
+    fitted(file, feature_ranges=Shown(one))
+    for ranges in (Shown(other), other, pd.DataFrame(one, columns=names)):
+        assert "\n" not in refused(
+            "feature_ranges", forgotten, estimator(feature_ranges=ranges), [3], file
+        )
+    forgotten(estimator(feature_ranges=one), [3], file)
+    # Earlier versions noted what is shown.
+    monkeypatch.setattr(forgetting, "_text", repr)
+    state = learn.StateFile(f"{file.path}.older", file.key)
+    fitted(state, feature_ranges=Shown(one))
+    monkeypatch.undo()
+    forgotten(estimator(feature_ranges=Shown(one)), [3], state)
+
+
 def test_errors_show_no_secret(file, monkeypatch):
     """Frames of an error are shown by debuggers: none holds the state, a table's digests or an iterate."""
 

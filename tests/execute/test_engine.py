@@ -10,12 +10,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from pabi import prox
+from pabi import learn, prox
 from pabi.describe.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.checkpoint import State
 from pabi.execute.computed_steps import ACCURATE
+from pabi.execute.engine import BY_RECORD
 from pabi.execute.hiding import unseen
 from pabi.learn import Trained, train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
@@ -375,7 +376,7 @@ def test_the_guarantee_is_that_of_the_run():
     )
     copy, got = replace(run), train(run, zeros, [0.0, 0.0])
     assert got.run == replace(run, rounding=got.run.rounding, noise_std=got.run.noise_std)
-    expected, got = got.run.guarantee().assuming(ACCURATE), got.guarantee
+    expected, got = got.run.guarantee().assuming(BY_RECORD, ACCURATE), got.guarantee
     assert got.epsilon(DELTA) == expected.epsilon(DELTA) <= run.guarantee().epsilon(DELTA)
     assert (got.assumptions, got.tuned_at) == (expected.assumptions, DELTA)
     assert train(run, zeros, [0.0, 0.0], delta=1e-3).guarantee.tuned_at == 1e-3
@@ -384,3 +385,16 @@ def test_the_guarantee_is_that_of_the_run():
     assert seeded.assumptions == ("noise reproducible: testing only", *expected.assumptions)
     assert seeded.certificate is None
     assert run == copy
+
+
+def test_gradients_of_the_program_are_its_word():
+    """Nothing here can see whether one looks at other records of a batch; pabi's own do not."""
+    records, y = learn.Records(np.eye(20, 2), 1.0), np.arange(20) % 2
+    run = NoisySGD(Loss.logistic(1.0), 20, FullBatch(), steps=1, step_size=1.0, noise_std=0.3)
+    for gradients, told in (
+        (zeros, True),
+        (learn.LinearGradients(records, y, lambda z, t: z), True),
+        (learn.LogisticGradients(records, y), False),
+    ):
+        sentences = train(run, gradients, [0.0, 0.0]).guarantee.assumptions
+        assert (BY_RECORD in sentences) == told

@@ -8,6 +8,7 @@ import numpy as np
 
 import pabi
 from pabi.describe.accounted import HIDDEN
+from pabi.execute import engine
 from pabi.execute.computed_steps import ACCURATE, EXACT
 from pabi.execute.engine import CLIPS_ITSELF
 from pabi.integrations.torch.datasets import BY_RECORD, FROZEN
@@ -72,7 +73,7 @@ def test_every_beginning_is_that_of_a_sentence(who):
     stated = stated_sentence("a mechanism", "its owner")
     known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated, TAKEN)
     of_loss = taken(pabi.ExponentialMechanism(BOUNDED, 100, 2, diameter=1.0, epsilon=1.0))
-    known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, PRODUCTS, of_loss)
+    known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, engine.BY_RECORD, PRODUCTS, of_loss)
     for beginning, words in table._PLAIN[who]:
         for part in beginning.split("|") if "(" not in beginning else [beginning]:
             assert [s for s in known if re.match(part, s) and plain(s) == words], part

@@ -70,6 +70,10 @@ RESUMED = (
     "all parts of an interrupted run used the same records, and nothing that was computed from its "
     "checkpoints is released but what one run releases"
 )
+BY_RECORD = (
+    "per_record_gradients, or the residual of LinearGradients, computes each record's gradient from that "
+    "record and the point alone; it keeps and shows nothing"
+)
 CLIPS_ITSELF = (
     "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
     "the batch, rounding included"
@@ -214,13 +218,20 @@ def train(
         progress=progress,
         watch=watch,
         groups=groups,
+        assumed=taken(per_record_gradients),
     )
     return train_and_keep(None, run, per_record_gradients, x0, options)
 
 
+def taken(gradients: object) -> tuple[str, ...]:
+    """What is assumed of gradients, where they are not pabi's own, nor said to be of other machines."""
+    own = gradients is None or isinstance(gradients, LossGradients | RemoteGradients)
+    return () if own else (BY_RECORD,)
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(Terms):
-    """How `train` trains, by the names of its arguments."""
+    """How `train` trains, by the names of its arguments; `assumed`: what a guarantee assumes as well."""
 
     clipped_gradient_sum: ClippedGradientSum | None = None
     checkpoint: str | os.PathLike[str] | None = None
@@ -229,6 +240,7 @@ class TrainOptions(Terms):
     progress: bool = False
     watch: Watch | None = None
     groups: UserRows | ArrayLike | None = None
+    assumed: tuple[str, ...] = ()
 
 
 def train_and_keep(
@@ -260,7 +272,7 @@ def train_and_keep(
     proven = checked(proven, *walk_of(run, start[None]))
     files = _files(run, start, options)
     randomness = randomness_from(options.random_state)
-    sentences = unseen(files.assumed)
+    sentences = [*options.assumed, *unseen(files.assumed)]
     sentences += [] if options.clipped_gradient_sum is None else [CLIPS_ITSELF]
     if isinstance(gradients, RemoteGradients):
         sentences += gradients.assumed
@@ -379,10 +391,8 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
 
 def _own(run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None) -> bool:
     """Whether gradients are those of the run's loss at x·θ, one of pabi's, by products of pabi's own."""
-    own, loss = _parted(gradients)[1], loss_of(run)
-    if not isinstance(own, LossGradients) or own._offsets is not None:
-        return False
-    return loss is not None and loss.covers(own.loss)
+    own = _parted(gradients)[1]
+    return isinstance(own, LossGradients) and own._offsets is None and loss_of(run) is not None
 
 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:

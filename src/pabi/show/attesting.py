@@ -312,7 +312,7 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The parts of the network that are not trained were not made from these records.",
         ),
         (
-            "what the dataset, the module and the loss make of a record",
+            "what the dataset, the module and the loss make of a record|per_record_gradients, or",
             "What the program makes of a record depends on that record alone, and it keeps nothing of it.",
         ),
         (

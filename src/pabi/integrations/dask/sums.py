@@ -23,6 +23,7 @@ from pabi.execute.engine import (
     Trained,
     TrainOptions,
     clipped_sum,
+    taken,
     train_and_keep,
 )
 from pabi.execute.hiding import read_only, refuse_unenforceable, returned
@@ -557,6 +558,7 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         progress=progress,
         groups=groups,
+        assumed=taken(per_record_gradients),
     )
     try:
         return train_and_keep(None, run, gradients, x0, options)

@@ -1,11 +1,13 @@
 """`pabi train --groups`: a column that says whose a row is, and the declared number of users."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 
 import pabi
+from pabi.cli import schema_file
 from pabi.cli.schema_file import ids_of
 from pabi.execute.cells import joined
 from support.tables import assert_one_line, files, run, train
@@ -58,6 +60,18 @@ def test_what_is_refused(folder):
         with (folder / "data.csv").open("a") as file:
             file.write(f"3,a,{blank}\n")
         assert_one_line(trained(*USERS), "error: groups: expected an id in every row")
+    assert "model.skops" not in files()
+
+
+def test_users_and_rows_are_of_one_table(folder, monkeypatch):
+    """A file is written again once it is known whose its rows were."""
+
+    def and_then(cells):
+        os.utime("data.csv", ns=(1, 1))
+        return ids_of(cells)
+
+    monkeypatch.setattr(schema_file, "ids_of", and_then)
+    assert_one_line(trained(*USERS, "--scratch", "."), "error: X: it changed while it was read")
     assert "model.skops" not in files()
 
 

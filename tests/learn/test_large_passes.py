@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -16,6 +20,7 @@ from pabi import learn
 from pabi.execute import sources
 from pabi.execute.sources import Parts
 from pabi.features import RandomFeatures
+from pabi.learn import estimators
 from pabi.numbers.errors import InvalidInput
 from support.every_case import refused
 from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
@@ -158,6 +163,31 @@ def test_files_that_change_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match="X: it changed while it was read.*nothing was released"):
         scaler.fit(table)
     assert not hasattr(scaler, "mean_")
+
+
+@pytest.mark.parametrize("chosen", [None, ["x0", "x1"]])
+def test_users_and_rows_are_of_one_table(tmp_path, monkeypatch, chosen):
+    """A file is written again, its rows in another order, once it is known whose they were: one user would
+    have the rows of many."""
+    frame = frame_of(X).assign(y=np.arange(len(X)) % 2, who=np.arange(len(X)) // 2)
+    file = tmp_path / "rows.parquet"
+
+    def write(rows):
+        pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), file)
+        os.utime(file, ns=(len(rows), int(rows["who"].iloc[0])))
+
+    write(frame)
+    model = learn.PrivateLogisticRegression(1.0, 1e-5, classes=[0, 1], epochs=1)
+    table, reading = learn.LargeTable(file, columns=chosen), estimators.in_memory
+
+    def and_then(*arguments):
+        read = reading(*arguments)
+        write(frame.iloc[::-1])
+        return read
+
+    monkeypatch.setattr(estimators, "in_memory", and_then)
+    with pytest.raises(InvalidInput, match="it changed while it was read.*nothing was released"):
+        model.fit(table, "y", groups="who")
 
 
 def test_as_many_passes_as_stated(tmp_path):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -313,13 +314,21 @@ def large_encoded(
     def state() -> object:
         return [stamps(file) for file in files if rows_of(file) is None]
 
+    begun: dict[str, object] = {"state": state()}  # of rows, targets and users alike
+
     def column(name: str) -> Parts:
         if is_array_file(name):
             return column_at(name)
-        return Parts(lambda: (cells_of(f[name]) for f in frames(files, [name])), name, state)
+        cells = partial(_cells_of_column, files, name)
+        return Parts(cells, name, state, _noted=dict(begun))
 
-    rows = Parts(encoded, state=state, width=len(encoder.get_feature_names_out()))
+    width = len(encoder.get_feature_names_out())
+    rows = Parts(encoded, state=state, width=width, _noted=dict(begun))
     return LargeTable(MadeRows(rows), scratch=scratch), column
+
+
+def _cells_of_column(files: Sequence[str], name: str) -> Iterator[NDArray[Any]]:
+    return (cells_of(frame[name]) for frame in frames(files, [name]))
 
 
 def _stacked(parts: list[Any]) -> Any:

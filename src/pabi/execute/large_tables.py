@@ -96,6 +96,7 @@ class LargeTable:
         self.scratch = scratch
         self.names = _names(self._data)
         self._columns = None if columns is None else tuple(columns)
+        self._noted: dict[str, object] = {}  # of all that is read of it
         for name in self._columns or ():
             self._require(name, "columns")
 
@@ -136,18 +137,24 @@ class LargeTable:
 
     def features(self) -> Parts:
         """The features, which are numbers. Raises InvalidInput where a file lacks one, or one is none."""
-        return _rows(self._data, self.feature_names(), self._path)
+        return self._at_once(_rows(self._data, self.feature_names(), self._path))
 
     def cells(self) -> Parts:
         """The features as they are, objects where columns have names. Raises InvalidInput likewise."""
-        return _rows(self._data, self.feature_names(), self._path, numeric=False)
+        return self._at_once(_rows(self._data, self.feature_names(), self._path, numeric=False))
 
     def column(self, name: str, argument: str = "y") -> Parts:
         """The cells of one column as they are. Raises InvalidInput, which names the argument."""
         if isinstance(self._data, MadeRows) and self._data.beside is not None:
             return self._data.beside.column(name, argument)
         self._require(name, argument)
-        return _rows(self._data, name, None, argument)
+        return self._at_once(_rows(self._data, name, None, argument))
+
+    def _at_once(self, parts: Parts) -> Parts:
+        """Parts of the table as it was when the first were asked for: all that is read is of one table."""
+        if not isinstance(self._data, MadeRows):  # which are made of one that knows
+            parts._noted.setdefault("state", self._noted.setdefault("state", parts.state()))
+        return parts
 
     def beside(self, cells: Any, argument: str = "y") -> Parts:
         """A column beside the features: one of the table's, by name, or cells of any kind."""
@@ -168,7 +175,9 @@ class LargeTable:
             raise InvalidInput("X", f"expected a column {missing[0]!r}, it has none")
         if isinstance(self._data, MadeRows):
             return self._taken([self.names.index(name) for name in names])
-        return LargeTable(self._data, columns=names, scratch=self.scratch)
+        table = LargeTable(self._data, columns=names, scratch=self.scratch)
+        table._noted = self._noted
+        return table
 
     def _taken(self, places: list[int]) -> LargeTable:
         """The same table with the columns at these places, of rows that are made or of an array."""

@@ -21,7 +21,7 @@ from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import unseen
-from pabi.execute.large_tables import in_memory
+from pabi.execute.large_tables import in_memory, large_table
 from pabi.execute.sources import Parts
 from pabi.execute.tables import tagged
 from pabi.learn.pipelines import notes_of
@@ -235,6 +235,7 @@ class PrivateColumns(PrivateStep):
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
+            X = large_table(X) or X  # one table, of which groups are read as well
             table = self._read(X, y, groups, reset=True).counted()
             rows, columns = table.shape
             users, of_users = users_of_rows(in_memory(X, groups, "groups"), self.users, rows)

@@ -576,8 +576,9 @@ def fit_on(
         public = search._scored_publicly(X_public, y_public)
         unknown = assumed_unknown(search.estimator, strict=False)
         generator = source.generator()
-        if large_table(X) is not None:
+        if (large := large_table(X)) is not None:
             _refuse_large(machines, public)
+            X = large  # one table, of which groups and every trial read
         rows = rows_of(X, y)
         groups = in_memory(X, groups, "groups")
         users, of_users = search._users(groups, rows)

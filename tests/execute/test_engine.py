@@ -390,10 +390,15 @@ def test_the_guarantee_is_that_of_the_run():
 def test_gradients_of_the_program_are_its_word():
     """Nothing here can see whether one looks at other records of a batch; pabi's own do not."""
     records, y = learn.Records(np.eye(20, 2), 1.0), np.arange(20) % 2
+
+    class Mine(learn.LogisticGradients):
+        pass
+
     run = NoisySGD(Loss.logistic(1.0), 20, FullBatch(), steps=1, step_size=1.0, noise_std=0.3)
     for gradients, told in (
         (zeros, True),
         (learn.LinearGradients(records, y, lambda z, t: z), True),
+        (Mine(records, y), True),
         (learn.LogisticGradients(records, y), False),
     ):
         sentences = train(run, gradients, [0.0, 0.0]).guarantee.assumptions

@@ -12,6 +12,7 @@ import pytest
 import pabi
 from pabi import Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.execute import sums
+from pabi.execute.engine import clipped_sum
 from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
 from pabi.execute.statistics import _products, _roots, _sums_of_squares
@@ -352,6 +353,21 @@ def test_a_row_contributes_the_same_wherever_it_is():
     shares[123] = 1.0
     alone = gradients.clipped_sum(theta, np.array([123]), limit)
     assert np.array_equal(alone, gradients.clipped_sum(theta, np.arange(300), limit, shares))
+
+
+def test_coordinates_of_a_row_are_the_same_wherever_it_is():
+    """As where batches are drawn anew. All other rows are zero, so that the sums are those of one."""
+    rng, rows = np.random.default_rng(8), np.zeros((300, 37))
+    rows[123] = rng.normal(size=37)
+    gradients = OneVsRestGradients(Records(rows, 50.0), np.arange(300) % 3, 3)
+    clips = {"clip_norm": 1.0, "clipping": "coordinates"}
+    stated = {"steps": STEPS, "step_size": 0.5, "noise_std": 0.3} | clips
+    run = NoisySGD(Loss.one_vs_rest(50.0, 3), 300, Poisson(100), **stated)
+    total = clipped_sum(run, gradients)
+    for theta in rng.normal(size=(20, 37, 3)):
+        alone = total(theta, np.array([123]))
+        assert np.array_equal(alone, total(theta, np.arange(300)))
+        assert np.array_equal(alone, total(theta, np.arange(120, 145)))
 
 
 def test_a_mapped_row_is_the_same_wherever_it_is():

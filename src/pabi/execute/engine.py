@@ -71,8 +71,8 @@ RESUMED = (
     "checkpoints is released but what one run releases"
 )
 BY_RECORD = (
-    "per_record_gradients, or the residual of LinearGradients, computes each record's gradient from that "
-    "record and the point alone; it keeps and shows nothing"
+    "per_record_gradients, or the residual of LinearGradients, computes each record's gradient, to the last "
+    "bit, from that record and the point alone; it keeps and shows nothing"
 )
 CLIPS_ITSELF = (
     "clipped_gradient_sum clips each record's gradient to the bound it is given and returns the sum of "
@@ -224,9 +224,10 @@ def train(
 
 
 def taken(gradients: object) -> tuple[str, ...]:
-    """What is assumed of gradients, where they are not pabi's own, nor said to be of other machines."""
-    own = gradients is None or isinstance(gradients, LossGradients | RemoteGradients)
-    return () if own else (BY_RECORD,)
+    """What is assumed of gradients that are not of a class of pabi's own."""
+    own = isinstance(gradients, LossGradients | RemoteGradients)
+    ours = own and type(gradients).__module__.startswith("pabi.")
+    return () if ours or gradients is None else (BY_RECORD,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,9 +377,11 @@ def clipped_sum(
     run: NoisySGD, gradients: PerRecordGradients, groups: UserRows | None = None
 ) -> GradientSum:
     """The sum of the clipped gradients of records in memory; see `per_record_sum`."""
-    if isinstance(gradients, LinearGradients) and run.clipping != "coordinates":
-        return fast_sum(gradients, run, groups)
-    return per_record_sum(gradients, run, groups)
+    if not isinstance(gradients, LinearGradients):
+        return per_record_sum(gradients, run, groups)
+    if run.clipping == "coordinates":
+        return per_record_sum(gradients._each, run, groups)
+    return fast_sum(gradients, run, groups)
 
 
 def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None:

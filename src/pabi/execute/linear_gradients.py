@@ -120,9 +120,13 @@ class LinearGradients:
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
         """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
+        return self._each(theta, rows, anywhere=False)
+
+    def _each(self, theta: ArrayLike, rows: NDArray[np.intp], *, anywhere: bool = True) -> Array:
+        """The same; `anywhere`: to the last bit, wherever among the rows one stands."""
         point = self._point(theta)
         weights = [
-            _weighted(self._alike(self._predictor(block, point), block.target), block)
+            _weighted(self._alike(self._predictor(block, point, anywhere), block.target), block)
             for block in self._blocks(rows)
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))

@@ -45,8 +45,23 @@ def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
         arrays["preconditioner_.matrix"] = model.preconditioner_.matrix
     assert stated(model.guarantee_) == [digest(arrays)] == [learn.parameters_hash(model)]
     assert learn.parameters_hash(pickle.loads(pickle.dumps(model))) == learn.parameters_hash(model)
+    assert learn.guarantee_of(model).curve == model.guarantee_.curve
     model.coef_ = model.coef_ + 1e-9
     assert learn.parameters_hash(model) not in stated(model.guarantee_)
+    assert "changed after its fit" in refused("model", learn.guarantee_of, model)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_with_other_values_than_it_released_has_no_guarantee():
+    """Such as the mean of the records in place of the private one."""
+    scaler = learn.PrivateScaler(8.0, 1e-6, feature_ranges=(-3, 3))
+    model = learn.PrivateLogisticRegression(classes=[0, 1], epochs=2)
+    whole = make_pipeline(scaler, model).fit(X, LABELS)
+    learn.guarantee_of(whole)
+    scaler.mean_ = X.mean(axis=0)
+    assert "changed after its fit" in refused("privatescaler", learn.guarantee_of, whole)
+    scaler.fit(X)
+    assert "was fitted after" in refused("privatelogisticregression", learn.guarantee_of, whole)
 
 
 def test_other_releases_and_searches():

@@ -341,13 +341,16 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     )
     require(hasattr(model, "fit"), file, f"expected a fitted model, got a {type(model).__name__}")
     try:
-        own = [guarantee_of(model), *_of_forgetting(model)]  # refuses what learnt without one
-        released, whole = released_by(model), model_hash(model)
+        released = released_by(model)
+        others = not Counter(map(digest, released)) <= Counter(map(str, hashes))
+        # Refuses what learnt without one, and steps whose values are not those that were released.
+        own = [] if others else [guarantee_of(model), *_of_forgetting(model)]
+        whole = model_hash(model)
     except Exception as bad:  # of whatever kind: the file may be anything
         return _Comparison(str(bad), (), bool(models))
     names = tuple(sorted({one_line(name) for values in released for name in values}))
     reason = None
-    if not Counter(map(digest, released)) <= Counter(map(str, hashes)):
+    if others:
         reason = "its released values are others"
     elif models and whole not in models:
         reason = "its steps, settings or fitted values are others"

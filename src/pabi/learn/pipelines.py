@@ -36,7 +36,14 @@ from pabi.learn.plans import DENSITY, SELECTED, TYPES, UNCLEAR, together
 from pabi.learn.rows import is_private
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, require, warn_once
 from pabi.numbers.validate import flag
-from pabi.tradeoff.certificate import MODELS, digest, models_in, released_notes
+from pabi.tradeoff.certificate import (
+    MODELS,
+    SHA256,
+    digest,
+    models_in,
+    released_notes,
+    releases_in,
+)
 from pabi.tradeoff.guarantee import Guarantee
 
 # The hash of a model's parameters, with which an auditor tells whether a file speaks of this model.
@@ -371,8 +378,8 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     InvalidInput
         `model` is neither, is not fitted, or has a step that is known to learn, or that may fit a private
         estimator more than once; with `strict`, also one that is not known; or a private step was fitted
-        after one that stands behind it in a pipeline, so that the two do not belong together. The message
-        names the step and what it holds.
+        after one that stands behind it in a pipeline, so that the two do not belong together, or holds other
+        values than it released. The message names the step and what it holds.
 
     Warns
     -----
@@ -518,6 +525,7 @@ def _costs(path: str, step: Any) -> list[Guarantee]:
     attributes = getattr(step, "__dict__", {})
     guarantee = attributes.get("guarantee_")
     if type(guarantee) is Guarantee:
+        _refuse_changed(path, step, guarantee)
         return [guarantee]
     declared = is_ours(step) and attributes.get("releases_") == ()  # there was nothing to release
     require(
@@ -526,3 +534,13 @@ def _costs(path: str, step: Any) -> list[Guarantee]:
         f"expected a fitted {type(step).__name__}: this one has no guarantee yet",
     )
     return []
+
+
+def _refuse_changed(path: str, step: Any, guarantee: Guarantee) -> None:
+    """Raises InvalidInput where a step holds other values than those that its guarantee notes."""
+    noted = [one[SHA256] for one in releases_in(guarantee.notes) if SHA256 in one]
+    require(
+        not noted or digest(parameters_of(step)) in noted,
+        path,
+        f"expected the values that this {type(step).__name__} released, they were changed after its fit",
+    )

@@ -101,6 +101,9 @@ class Records:
     docs, "Clipping": bounding features keeps gradient steps nonexpansive.
     """
 
+    # (factors or None, norms) of all rows; None where the data may change.
+    _bounds: tuple[Array | None, Array] | None = None
+
     def __init__(
         self,
         X: Any,
@@ -180,8 +183,6 @@ class Records:
                 validate.number(field, norm, **_NORMS)
         centre, reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
         self._centre, self._reach = _fixed(centre), _fixed(reach)
-        # (factors or None, norms) of all rows; None where the data may change.
-        self._bounds: tuple[Array | None, Array] | None = None
         self.shortened = False
 
     def __len__(self) -> int:

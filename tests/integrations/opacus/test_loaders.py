@@ -28,6 +28,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -173,6 +174,10 @@ def replaced():
     return drawn(RandomSampler, replacement=True)
 
 
+def repeated(n=60):
+    return DataLoader(Subset(numbers(n), [0, *range(n - 1)]), 12, shuffle=True)
+
+
 def of_a_worker():
     return of_batches(object.__new__(DistributedUniformWithReplacementSampler))
 
@@ -190,6 +195,9 @@ REFUSED = [
     (lambda: of_batches([[0, 1]]), "those of a list"),
     (lambda: of_batches(PoissonSampler(20, 5)), "PoissonSampler: let make_private draw them"),
     (lambda: of_batches(_split()), "BatchMemoryManager"),
+    (lambda: of_20(sampler=PoissonSampler(20, 5)), "in the order of a PoissonSampler"),
+    (lambda: of_20(sampler=ReshuffleSampler(20, 5)), "in the order of a ReshuffleSampler"),
+    (lambda: repeated(20), "some records several times"),
     (of_a_worker, "one worker's share"),
 ]
 
@@ -272,6 +280,7 @@ FOUND = [
     (lambda: of_bins(**AFRESH), PRVAccountant, SAMPLING),
     (replaced, PRVAccountant, ("sampler", "wrong")),
     (of_a_worker, PRVAccountant, ("sampler", "unknown")),
+    (repeated, accountant_of, ("records", "wrong")),
     (lambda: shuffled(n=61), of(n=61, steps=6), ("last batch", "note")),
     (in_order, of(batches=Cyclic(12)), DROPPED),
     (lambda: poisson(930, 10), PRVAccountant, ("probability", "note")),

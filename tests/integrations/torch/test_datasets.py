@@ -105,6 +105,27 @@ def test_of_a_plain_loader_the_dataset_is_taken(options):
     assert len(integration.features(module, loader, head="1")) == 4
 
 
+def test_a_record_that_is_there_several_times_is_refused():
+    data, records = torch.utils.data, listed(targets=[0, 1, 2, 1])
+    twice = data.Subset(records, [0, 1, 1, 2])
+    others = [
+        twice,
+        data.DataLoader(twice),
+        data.Subset(records, torch.tensor([3, -1])),
+        data.ConcatDataset([records, data.Subset(records, [2])]),
+        data.Subset(
+            data.ConcatDataset([records, data.Subset(data.Subset(records, [3, 2]), [1])]), [2, 4]
+        ),
+    ]
+    stated = run(pabi.Loss.softmax(20.0), n=4, batches=pabi.FullBatch())
+    for other in others:
+        assert "several times" in refused("dataset", integration.train, linear(3, K), other, stated)
+    assert "several times" in refused("dataset", integration.features, linear(3, K), twice, head="")
+    parts = [data.Subset(records, [3, 0]), data.Subset(records, range(1, 3))]
+    assert len(Pairs(data.ConcatDataset(parts))) == 4
+    assert len(Pairs(data.ConcatDataset([records, listed()]))) == 8
+
+
 def test_a_loader_of_other_batches_is_refused():
     records = listed([*INPUTS, INPUTS[0]], [0, 1, 2, 1, 0])
     shuffled = {"n": 5, "batches": pabi.Reshuffle(2)}

@@ -23,6 +23,7 @@ from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Momentum, Other
 from pabi.describe.vector_losses import LINEAR_LOSSES
+from pabi.integrations.datasets import REPEATED, repeats
 from pabi.integrations.opacus.optimizers import EVERY, WHOLE, learning_rates, settings_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, require
@@ -86,7 +87,8 @@ class LoaderFinding:
     Attributes
     ----------
     subject : str
-        What it is about: "sampling", "drop_last", "last batch", "sampler", "probability", "divisor" or "run".
+        What it is about: "sampling", "drop_last", "last batch", "sampler", "probability", "divisor", "records"
+        or "run".
     severity : str
         "wrong": the number is not that of this loader. "unknown": nobody can say how batches are drawn.
         "note": the number is right if the description says so too.
@@ -168,9 +170,13 @@ def drawn_by(loader: Any) -> DrawnBatches:
     require_loader(loader)
     if isinstance(loader.dataset, _data.IterableDataset):
         raise _refusal("an IterableDataset, whose order and batches nobody can say")
+    if repeats(loader.dataset):
+        raise _refusal(REPEATED)
     sampler = loader.batch_sampler
     n = len(loader.dataset)
-    for holder in (sampler, getattr(sampler, "sampler", None)):
+    # PyTorch's own would put several batches of pabi's into one.
+    inner = None if type(sampler) is _data.BatchSampler else getattr(sampler, "sampler", None)
+    for holder in (sampler, inner):
         scheme, own = getattr(holder, "scheme", None), getattr(holder, "n", n)
         if isinstance(scheme, Batches):  # those of pabi's own samplers say what they draw
             if own != n:
@@ -252,6 +258,8 @@ def _of_batches(loader: Any, accountant: Any) -> list[LoaderFinding]:
     try:
         drawn = drawn_by(loader)
     except InvalidInput as refusal:
+        if repeats(loader.dataset):
+            return [LoaderFinding("records", WRONG, f"the loader has {REPEATED}")]
         subject = "drop_last" if getattr(loader, "drop_last", False) else "sampler"
         return [LoaderFinding(subject, _severity(loader), str(refusal).partition(": ")[2])]
     if ours and run is None:
@@ -438,9 +446,10 @@ def from_opacus(
     ------
     InvalidInput
         For an optimiser or a loader that no description fits, naming which: adaptive clipping, distributed
-        training, sampling with replacement, a scheduler that follows a metric, no noise. Parameters of less
-        than single precision. `loss` is that of a linear model, and another module is trained;
-        `feature_norm` of at most 1 where a bias is trained.
+        training, sampling with replacement, a record several times, a scheduler that follows a metric, no
+        noise, layers clipped to other norms than the noise is made for. Parameters of less than single
+        precision. `loss` is that of a linear model, and another module is trained; `feature_norm` of at most
+        1 where a bias is trained.
 
     References
     ----------

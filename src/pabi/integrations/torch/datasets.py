@@ -24,6 +24,7 @@ from pabi.execute.engine import (
     train_and_keep,
 )
 from pabi.execute.hiding import unshown
+from pabi.integrations.datasets import REPEATED, repeats
 from pabi.integrations.torch.library import same_draws, torch
 from pabi.learn.plans import together
 from pabi.numbers.errors import InvalidInput, require
@@ -106,6 +107,7 @@ class Pairs:
             f"{_PAIRS}, which has a length, got a {type(self.dataset).__name__}",
         )
         require(len(self.dataset), "dataset", f"{_PAIRS}, got none")
+        require(not repeats(self.dataset), "dataset", f"expected every record once, got {REPEATED}")
         self.some([0])
 
     def __len__(self) -> int:

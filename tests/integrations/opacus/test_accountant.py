@@ -332,6 +332,9 @@ NOT_OPACUS = [
     ("clipping", replace(SMALL, clipping="residual")),
     ("clipping", replace(SMALL, clip_norm=None, noise_multiplier=None, noise_std=2.0)),
     ("cooldown_steps", replace(SMALL, cooldown_steps=1)),
+    ("prox", replace(SMALL, prox=pabi.prox.ball(1.0))),
+    ("diameter", replace(SMALL, diameter=1.0)),
+    ("unit", replace(SMALL, unit="user")),
 ]
 
 

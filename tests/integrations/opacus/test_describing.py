@@ -253,6 +253,15 @@ def test_clipping_per_layer_is_composed_with_the_norm_of_the_norms():
     )
 
 
+@every(
+    "change", [{"max_grad_norm": 0.05}, {"max_grad_norms": [3.0, 4.0]}, {"max_grad_norms": [0.3]}]
+)
+def test_layers_are_clipped_to_the_norms_that_the_noise_is_made_for(change):
+    run = opacus_run(bias=True, clipping="per_layer", max_grad_norm=[0.3, 0.4])
+    vars(run.optimizer).update(change)
+    assert "norm of the layers'" in refused("max_grad_norm", described, run)
+
+
 def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
     """Which may matter to a loss of several predictors and does not to one of a single one."""
     norm = math.sqrt(2.0)

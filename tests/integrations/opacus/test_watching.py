@@ -327,6 +327,23 @@ def test_a_seed_is_for_tests_and_no_seed_is_not(monkeypatch, poisson):
     assert TESTING not in assumptions(composed(**given))
 
 
+def test_what_was_said_of_steps_that_were_seen_still_holds_after_another_description(monkeypatch):
+    """A loader whose seed is known, and parts; of the former a stored state says so, too."""
+    computed_once(monkeypatch)
+    generator = torch.Generator().manual_seed(1)
+    loader = DataLoader(records(60, 3), batch_size=12, shuffle=True, generator=generator)
+    run = composed(loader=loader, look=True)
+    again = PabiAccountant()
+    again.load_state_dict(run.engine.accountant.state_dict())
+    for sentence, accountant in (
+        (TESTING, run.engine.accountant),
+        (TESTING, again),
+        (PARTS, in_parts().engine.accountant),
+    ):
+        accountant.describe(accountant.run)
+        assert sentence in accountant.guarantee(DELTA).assumptions
+
+
 def test_steps_of_a_stored_state_are_said_and_a_state_takes_none_back():
     run, again = described(epochs=2), described(epochs=2)
     run.train(1)

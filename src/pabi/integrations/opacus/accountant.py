@@ -54,8 +54,8 @@ LINEAR = (
     "stated one of the product, and batches are reduced (mean or sum) as make_private was told"
 )
 CRITERION = (
-    "gradients are those of the criterion that make_private returned, which clips them: those of another one "
-    "are not clipped at all"
+    "gradients are those of the criterion that make_private returned, which clips them to the max_grad_norm "
+    "of that call, and the optimiser's is still the same: those of another one are not clipped at all"
 )
 PARTS = "steps that were skipped had parts of one batch, as BatchMemoryManager cuts it: no record is in two"
 RESUMED = (
@@ -157,7 +157,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         ------
         InvalidInput
             For what is no NoisySGD, has no noise, or has what Opacus does not do: convex clipping,
-            clipping of coordinates, a stated sensitivity, steps without data. `loader` draws other batches.
+            clipping of coordinates, a stated sensitivity, steps without data, a proximal map or a diameter,
+            users. `loader` draws other batches.
         """
         validate.instance("run", run, NoisySGD, "a pabi.NoisySGD")
         run.gradient_noise_std  # noqa: B018  refuses a run without noise
@@ -167,15 +168,28 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             "a clip_norm and clipping='norm', which is what Opacus does",
             run.clipping,
         )
+        must_be(
+            run.unit == "record",
+            "unit",
+            "'record': Opacus clips the gradient of each record, not the mean of a user's",
+            run.unit,
+        )
+        for name in ("prox", "diameter"):
+            own = getattr(run, name)
+            must_be(own is None, name, "None: Opacus keeps iterates within no set", own)
         require(
             not run.cooldown_steps,
             "cooldown_steps",
             f"expected 0: Opacus takes none, got {run.cooldown_steps}",
         )
-        self._parts = validate.flag("parts", parts)
-        self._compared_loader = loader is not None and draws_as_described(loader, run)
-        self._seeded_loader = loader is not None and draws_reproducibly(loader)
-        self.run = run
+        stated = validate.flag("parts", parts)
+        compared = loader is not None and draws_as_described(loader, run)
+        seeded = loader is not None and draws_reproducibly(loader)
+        # What was said of steps that were seen holds of them whatever is described afterwards.
+        before = bool(self.history)
+        self._parts = stated or (before and self._parts)
+        self._seeded_loader = seeded or (before and self._seeded_loader)
+        self._compared_loader, self.run = compared, run
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Notes a step of which no more is known, for which `get_epsilon` will not answer.
@@ -353,6 +367,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         state["mechanism"] = self.mechanism()
         state["parts"] = self._parts
         state["run"] = None if self.run is None else to_dict(self.run)
+        state["seeded_loader"] = self._seeded_loader
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -388,6 +403,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             self.describe(from_dict(deepcopy(run)), parts=parts)  # type: ignore[arg-type]
         self._resumed = self._watched is None and bool(history)
         self.history, self._parts = history, parts
+        self._seeded_loader = bool(state_dict.get("seeded_loader", False))
 
     def _note(self, seen: SeenSteps) -> None:
         last = self.history[-1].joined(seen) if self.history else None

@@ -207,6 +207,7 @@ _REFUSED: Mapping[str, str] = MappingProxyType(
 _DISTRIBUTED = "it sees one worker's share: describe the whole run as a NoisySGD"
 _PUBLIC = ("params", "initial_lr", "foreach", "fused", "differentiable", "capturable")
 EVERY = one_of("epoch", "step")
+_ROUNDED = 2.0**-22  # relative: what single precision makes of a norm
 
 Group = dict[str, Any]
 
@@ -250,6 +251,7 @@ def settings_of(optimizer: Any) -> StepSettings:
     """
     clipping = _clipping_of(optimizer)
     refuse_short_numbers(optimizer)
+    _refuse_other_norms(optimizer, clipping)
     groups = optimizer.param_groups
     return StepSettings(
         noise_multiplier=float(optimizer.noise_multiplier),
@@ -279,6 +281,20 @@ def _clipping_of(optimizer: Any) -> str:
         f"{name} with adaptive clipping: expected a fixed norm",
     )
     return _CLIPPING[name]
+
+
+def _refuse_other_norms(optimizer: Any, clipping: str) -> None:
+    """Raises InvalidInput where layers are clipped to other norms than the noise is made for."""
+    if clipping != PER_LAYER:
+        return
+    norms = _torch.Tensor(optimizer.max_grad_norms).norm().item()  # as Opacus takes it at the start
+    must_be(
+        len(optimizer.max_grad_norms) == len(optimizer.params)
+        and norms <= optimizer.max_grad_norm * (1.0 + _ROUNDED),
+        "max_grad_norm",
+        f"{norms!r} or more, the norm of the layers' max_grad_norms, one a parameter",
+        optimizer.max_grad_norm,
+    )
 
 
 def _divisor_of(optimizer: Any) -> int:

@@ -13,6 +13,7 @@ import pabi
 from pabi.numbers.errors import NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
 from pabi.sampling.envelopes import Envelope, LossBounds, read_region
+from pabi.sampling.exact import slopes
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused, refuses
 
@@ -280,6 +281,22 @@ def test_an_unbounded_loss_needs_its_lipschitz_constant():
     refused("lipschitz", gibbs_rejection, unknown, ridge, random_state=0, delta=1e-3)
     x = draws(unknown, ridge, 100, lipschitz=3.0)
     assert np.all(np.linalg.norm(x, axis=1) <= 1.0)
+    stated = gibbs_rejection(unknown, ridge, random_state=0, delta=1e-3, lipschitz=3.0)
+    assert slopes(3.0) in stated.guarantee.assumptions
+
+
+def test_a_lipschitz_constant_below_what_the_loss_allows_is_refused():
+    """What it hides of a narrow pit is missing from the draws, or found by some of them alone."""
+    pit = mechanism(60.0, 1, pabi.Loss.unknown(1.0, gradient_bound=1.0))
+
+    def touched(points):
+        pytest.fail("the data was touched")
+
+    for stated in (0.01, 1.99):  # 1 and 1·‖x‖ on the unit ball
+        said = refused("lipschitz", gibbs_rejection, pit, touched, lipschitz=stated, delta=1e-3)
+        assert "at least 2.0" in said
+    larger = gibbs_rejection(pit, bowl([0.0]), random_state=0, lipschitz=2.5, delta=1e-3)
+    assert slopes(2.5) not in larger.guarantee.assumptions
 
 
 def test_what_takes_too_long_is_refused_from_public_numbers_alone():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.sampling import Posterior, from_log_density, langevin, linear_models
+from pabi.sampling import Posterior, diffusion, from_log_density, langevin, linear_models
 from pabi.sampling.chains import TAKEN
 from support.every_case import every, refused, refuses
 
@@ -125,6 +125,27 @@ def test_draws_say_what_was_taken_at_its_word():
     assert draws.guarantee.mu == ours.chain.guarantee(1e-5).mu
     chain = replace(ours.chain, batches=pabi.Cyclic(100))
     assert "expected FullBatch" in refused("batches", langevin, chain, ours.gradient, np.zeros(D))
+
+
+def test_a_gradient_of_other_records_or_of_another_bound_is_refused():
+    ours = posterior()
+    for changes in ({"n": 10 * N}, {"gradient_gap": 0.5 * ours.chain.gap}, {"n": 2 * N}):
+        other, field = replace(ours.chain, **changes), next(iter(changes))
+        assert "of the gradient" in refused(field, langevin, other, ours.gradient, np.zeros(D))
+    blank = replace(ours.chain, adjacency="zero_out", gradient_gap=0.5 * ours.chain.gap)
+    assert langevin(blank, ours.gradient, np.zeros(D)).chain.gap == 0.5 * ours.chain.gap
+
+
+def test_diffusions_of_varying_temperature_refuse_it_too():
+    """As they do a prior of another curvature than stated."""
+    wrong = posterior(prior=lambda x: TAU * x)
+    varying = np.array([100.0, float(N)])
+    fields = {"inverse_temperature": varying, "time": 1e-3, "diameter": 8.0}
+    domain = pabi.prox.ball(4.0)
+    for ours, n, field in ((wrong, N, "log_prior_gradient"), (posterior(), 2 * N, "n")):
+        chain = ours.chain
+        stated = pabi.LangevinDiffusion(chain.loss, n, gradient_gap=chain.gap, **fields)
+        refused(field, diffusion, stated, ours.gradient, np.zeros(D), domain, steps=4)
 
 
 REFUSED = {

@@ -15,7 +15,7 @@ from pabi.integrations.torch.datasets import BY_RECORD, FROZEN
 from pabi.integrations.torch.library import PRODUCTS
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
 from pabi.sampling.chains import TAKEN
-from pabi.sampling.exact import taken
+from pabi.sampling.exact import slopes, taken
 from pabi.show import attesting as table
 from pabi.show.attesting import Attests, attesting, hidden, plain, points
 from pabi.tradeoff.certificate import stated_sentence
@@ -74,6 +74,7 @@ def test_every_beginning_is_that_of_a_sentence(who):
     known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated, TAKEN)
     of_loss = taken(pabi.ExponentialMechanism(BOUNDED, 100, 2, diameter=1.0, epsilon=1.0))
     known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, engine.BY_RECORD, PRODUCTS, of_loss)
+    known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, PRODUCTS, of_loss, slopes(1.0))
     for beginning, words in table._PLAIN[who]:
         for part in beginning.split("|") if "(" not in beginning else [beginning]:
             assert [s for s in known if re.match(part, s) and plain(s) == words], part

@@ -305,8 +305,7 @@ def langevin_on(
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
         each = f" or {(chain.chains, gradient.d)}, one a chain" if chain.chains > 1 else ""
         raise InvalidInput("x0", f"expected shape ({gradient.d},){each}, got {np.shape(x0)}")
-    if isinstance(gradient, MeanOfLogs):
-        gradient.refuse_other_prior(start[0])
+    _refuse_other_logs(gradient, chain, start)
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     longest = float(np.max(np.linalg.norm(start.reshape(len(start), -1), axis=1), initial=0.0))
@@ -356,6 +355,15 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
         return gradient.loss == loss
     validate.function("gradient", gradient)
     return False
+
+
+def _refuse_other_logs(
+    gradient: Any, described: LangevinChain | LangevinDiffusion, start: Array
+) -> None:
+    """Raises InvalidInput for a gradient from log densities that is of other records or another prior."""
+    if isinstance(gradient, MeanOfLogs):
+        gradient.refuse_other(described.n, described.gap, described.adjacency)
+        gradient.refuse_other_prior(start[0])
 
 
 def starting_points(x0: ArrayLike, chains: int) -> Array:
@@ -568,6 +576,7 @@ def diffusion_on(
     sizes, noise_std = _fine_steps(diffusion, steps)
     iteration = executed(diffusion, sizes, noise_std, getattr(domain, "diameter", None))
     start = starting_points(x0, chains)
+    _refuse_other_logs(gradient, diffusion, start)
     each_chain(domain, start.shape[1:])  # refuses maps of other points
     walk = _walk(diffusion, sizes, noise_std, domain, start)
     proven = _guarantee(diffusion, iteration, walk, enforced, terms.delta)

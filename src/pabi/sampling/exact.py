@@ -55,6 +55,13 @@ def taken(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> str
     )
 
 
+def slopes(lipschitz: float) -> str:
+    """What a guarantee assumes of a loss whose Lipschitz constant is stated for the draw alone."""
+    return (
+        f"the mean loss changes by at most {lipschitz!r} a unit of distance, whatever the records"
+    )
+
+
 def gibbs_rejection(
     mechanism: ExponentialMechanism | IteratedExponentialMechanism,
     loss_value: LossCallable,
@@ -95,9 +102,9 @@ def gibbs_rejection(
     draws : int
         Independent draws; the guarantee is that of all of them, composed.
     lipschitz : float, optional
-        A Lipschitz constant of the mean loss with its regulariser on `domain`, where the loss has no
-        gradient bound. Without one a curved loss may change by (largest curvature)·D² at most, as it does
-        where it has a stationary point in the set.
+        A Lipschitz constant of the mean loss with its regulariser on `domain`, whatever the records, where
+        the loss has no gradient bound; it is among the assumptions. Without one a curved loss may change by
+        (largest curvature)·D² at most, as it does where it has a stationary point in the set.
     most_evaluations : int
         Of the loss: a mechanism that is expected to need more is refused before the data is touched, and
         after as many boxes are halved no more.
@@ -115,7 +122,8 @@ def gibbs_rejection(
     ------
     InvalidInput
         `domain`, also where it is so narrow and so far from 0 that few doubles are left in it; `lipschitz`
-        where nothing bounds the loss, or it changes by more than its default allows; `n`, `l2` or `model`
+        where nothing bounds the loss, or it changes by more than its default allows, or where it is below
+        what the loss's gradient bound and regulariser allow; `n`, `l2` or `model`
         where a `mean_loss` is not the described one; or a `loss_value` of the wrong shape, not finite, so
         large that doubles cannot hold it to 2⁻¹⁴/κ, or that changes faster than the description says.
     NotApplicable
@@ -221,6 +229,8 @@ def gibbs_rejection_on(
         enforced = loss_value.loss == mechanism.loss
     proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
     proven = proven if enforced else proven.assuming(taken(mechanism))
+    if lipschitz is not None and mechanism.loss.gradient_bound is None:
+        proven = proven.assuming(slopes(lipschitz))
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
     values, guarantee = terms.release(
         proven, lambda source: drawn(work, source, terms.machines)[None]
@@ -341,9 +351,17 @@ def _loss_bounds(loss: Loss, region: Region, lipschitz: float | None) -> LossBou
     if loss.curvature is not None:
         low, high = map(Fraction, loss.curvature)
         curvature = fraction_down(low + l2), fraction_up(high + l2)
-    if lipschitz is None and loss.gradient_bound is not None:
+    if loss.gradient_bound is not None:
         longest = Fraction(region.longest) * _NORM_MARGIN
-        lipschitz = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
+        bound = fraction_up(Fraction(loss.gradient_bound) + l2 * longest)
+        if lipschitz is not None and lipschitz < bound:
+            # An envelope below the density: a wrong law, or a refusal that some data alone meet.
+            raise InvalidInput(
+                "lipschitz",
+                f"expected none, or at least {bound!r}, which the loss's gradient bound and regulariser "
+                f"allow on the set, got {lipschitz!r}",
+            )
+        lipschitz = bound
     if lipschitz is None and curvature is None:
         raise InvalidInput("lipschitz", f"missing: nothing bounds a {loss.kind} loss's changes")
     return LossBounds(lipschitz, curvature)

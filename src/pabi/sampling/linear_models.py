@@ -146,7 +146,7 @@ def from_log_density(
         inverse_temperature=float(n),
         step_size=step_size,
         steps=steps,
-        gradient_gap=fraction_up(Fraction(bound) * changed(adjacency) / n),
+        gradient_gap=gap_of(bound, n, adjacency),
         adjacency=adjacency,
         prox=prox,
     )
@@ -161,6 +161,11 @@ def from_log_density(
         )
     gradient = MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound, of_prior)
     return Posterior(chain, gradient)
+
+
+def gap_of(bound: float, n: int, adjacency: Adjacency) -> float:
+    """How far the mean gradients of adjacent data sets are apart at most, rounded up."""
+    return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 
 def _ends(field: str, value: Any) -> tuple[Fraction, Fraction]:
@@ -202,6 +207,12 @@ class MeanOfLogs:
     ) -> None:
         self._likelihood, self._prior, self._n, self._bound = likelihood, prior, n, bound
         self._of_prior = of_prior
+
+    def refuse_other(self, n: int, gap: float, adjacency: Adjacency) -> None:
+        """Raises InvalidInput where it is of another number of records, or moves by more than `gap`."""
+        must_be(self._n == n, "n", f"{self._n!r} as of the gradient", n)
+        own = gap_of(self._bound, n, adjacency)
+        must_be(own <= gap, "gradient_gap", f"at least {own!r}, that of the gradient", gap)
 
     def refuse_other_prior(self, start: Array) -> None:
         """Raises InvalidInput where the prior's curvature about `start`, a point, is not the stated one.

@@ -324,6 +324,10 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The program's own loss is the stated one, averaged over as many records as stated.",
         ),
         (
+            "the mean loss changes by at most",
+            "The loss is nowhere steeper than stated, whatever the data.",
+        ),
+        (
             "the mechanism ",
             "Somebody states how private this is. Nothing derives it, and nobody can check it.",
         ),

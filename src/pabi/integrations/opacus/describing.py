@@ -87,8 +87,8 @@ class LoaderFinding:
     Attributes
     ----------
     subject : str
-        What it is about: "sampling", "drop_last", "last batch", "sampler", "probability", "divisor", "records"
-        or "run".
+        What it is about: "sampling", "drop_last", "last batch", "sampler", "probability", "divisor",
+        "records" or "run".
     severity : str
         "wrong": the number is not that of this loader. "unknown": nobody can say how batches are drawn.
         "note": the number is right if the description says so too.

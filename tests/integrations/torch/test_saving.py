@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import struct
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -89,6 +90,22 @@ def test_other_files_and_modules_are_refused(file, tmp_path, capfd):
     with pytest.raises(OSError, match="nowhere"):
         integration.load(tmp_path / "nowhere.pt", linear(D, K))
     refused("trained", integration.save, linear(D, K), tmp_path / "other.pt")
+
+
+def test_other_weights_do_not_travel_with_the_guarantee(trained, file, tmp_path):
+    """As of a module that was trained further, or of a file that was put together."""
+    module = copy.deepcopy(trained.module)
+    with torch.no_grad():
+        module.weight[0, 0] += 1.0
+    further = replace(trained, module=module)
+    assert "got others" in refused("trained", integration.save, further, tmp_path / "further.pt")
+    assert not (tmp_path / "further.pt").exists()
+    content = torch.load(file, weights_only=True)
+    torch.save(content | {"state_dict": module.state_dict()}, file)
+    before = linear(D, K, seed=9)
+    kept = before.weight.clone()
+    assert "got others" in refused(str(file), integration.load, file, before)
+    assert torch.equal(before.weight, kept)
 
 
 # Hashes, and files that are compared with a guarantee.

@@ -49,6 +49,7 @@ from pabi.learn.plans import PREPROCESSING
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
+from pabi.tradeoff.certificate import MODELS
 from pabi.tradeoff.guarantee import Guarantee
 
 # The gradients of any module, record by record, in calls of one shape.
@@ -468,7 +469,8 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     InvalidInput
-        `trained` is something else, or its module has a state beside parameters and buffers.
+        `trained` is something else, or its module has a state beside parameters and buffers, or another one
+        than was released: weights that were trained further, or rounded, are kept by `torch.save`.
     OSError
         The file cannot be written.
 
@@ -483,6 +485,7 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
         "state_dict": _state_of(trained.module),
         "guarantee": trained.guarantee.to_json(),
     }
+    _refuse_another("trained", content["state_dict"], trained.guarantee)
     torch().save(content, path)
 
 
@@ -507,7 +510,8 @@ def load(path: str | os.PathLike[str], module: Any) -> Guarantee:
     Raises
     ------
     InvalidInput
-        A file that `save` did not write, or of another architecture.
+        A file that `save` did not write, of another architecture, or of other weights than its guarantee's
+        notes say.
     OSError
         The file cannot be read.
 
@@ -517,11 +521,22 @@ def load(path: str | os.PathLike[str], module: Any) -> Guarantee:
     """
     content = _read(path)
     guarantee = Guarantee.from_json(content["guarantee"])
+    _refuse_another(str(os.fspath(path)), content["state_dict"], guarantee)
     try:
         checked_module(module).load_state_dict(content["state_dict"])
     except RuntimeError as error:
         raise InvalidInput("module", f"expected the architecture of the file: {error}") from None
     return guarantee
+
+
+def _refuse_another(field: str, state: dict[str, Any], guarantee: Guarantee) -> None:
+    """Raises InvalidInput for another state than that whose hash the notes of the guarantee have."""
+    released, own = guarantee.notes.get(MODELS, ()), note_of_whole(state).get(MODELS, ())
+    require(
+        not released or not own or own[0] in released,
+        field,
+        "expected the weights and buffers that were released with the guarantee, got others",
+    )
 
 
 def _state_of(module: Any) -> dict[str, Any]:

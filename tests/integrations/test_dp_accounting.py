@@ -384,6 +384,13 @@ def test_the_accountant_takes_guarantees_beside_events():
     assert both.compose(one, 3).get_epsilon(1e-6) == pytest.approx(truth.epsilon(1e-6), rel=1e-3)
 
 
+def test_a_guarantee_for_tests_becomes_no_number_that_would_not_say_so():
+    testing, accountant = stated(Gaussian(0.3)).for_testing(), PabiAccountant(SPECIAL)
+    for make in (to_event, to_pld, accountant.compose):
+        assert "testing only" in refused("guarantee", make, testing)
+    assert accountant.get_epsilon(DELTA) == 0.0
+
+
 def test_what_is_no_event_relation_or_guarantee_is_refused():
     """Nor is there a relation of dp-accounting between a model and one that is trained again."""
     event, own = GaussianDpEvent(2.0), stated(Gaussian(0.3))

@@ -35,7 +35,7 @@ from pabi.tradeoff import (
     selected,
 )
 from pabi.tradeoff.grouped import Selected
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.guarantee import TESTING, Guarantee
 from pabi.tradeoff.kinds import known_curve
 
 # The trade-off functions of dp-accounting's events, each proven, or refused by name (docs, "Theory", 20).
@@ -390,7 +390,7 @@ def to_event(guarantee: Guarantee) -> Any:
     Raises
     ------
     InvalidInput
-        For any other function; `to_pld` takes it.
+        For any other function; `to_pld` takes it. For a guarantee that is for tests only.
 
     References
     ----------
@@ -422,7 +422,7 @@ def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4)
     Raises
     ------
     InvalidInput
-        For an interval that needs more than 2²² cells.
+        For an interval that needs more than 2²² cells, and a guarantee that is for tests only.
 
     References
     ----------
@@ -488,13 +488,14 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         UnsupportedEventError
             For an event for which pabi has no proof under the accountant's relation.
         InvalidInput
-            For a guarantee of other neighbours than the accountant's, or of users or groups.
+            For a guarantee of other neighbours than the accountant's, of users or groups, or for tests only.
         TypeError
             For anything else.
         """
         if type(event) is not Guarantee:
             super().compose(event, count)
             return self
+        _refuse_testing(event)
         adjacency = _adjacency(self.neighboring_relation)
         for name, own in (("adjacency", adjacency), ("unit", "record")):
             must_be(
@@ -575,9 +576,19 @@ def _checked_relation(relation: Any) -> Any:
 
 
 def _adjacency_of(value: Any) -> Adjacency:
-    """That of a guarantee. Raises InvalidInput for anything else, and for one of forgetting."""
+    """That of a guarantee. Raises InvalidInput for anything else, and for one of forgetting or for tests."""
     validate.exactly("guarantee", value, Guarantee, "a pabi.Guarantee")
+    _refuse_testing(value)
     return checked_adjacency(value.adjacency)
+
+
+def _refuse_testing(guarantee: Guarantee) -> None:
+    """Raises InvalidInput for one that protects nobody, which no event and no number would say."""
+    require(
+        TESTING not in guarantee.assumptions,
+        "guarantee",
+        f"expected one that protects somebody, got one of {TESTING!r}",
+    )
 
 
 def _event_of(curve: TradeOff, adjacency: Adjacency) -> Any:

@@ -1,6 +1,8 @@
 """Mean losses and gradients of linear models: right, bounded, and of the records asked for."""
 
 import itertools
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SquaredGradients,
 )
-from pabi.sampling import langevin, mean_gradient, mean_loss
+from pabi.sampling import gibbs_rejection, langevin, mean_gradient, mean_loss
 from pabi.sampling.linear_models import _predictors
 from support.every_case import every, refused
 
@@ -177,3 +179,27 @@ def test_points_and_rows_are_checked():
         refused("x", gradient, bad)
     for rows in ([N], [0.5], [[1]], [-1]):
         refused("rows", gradient, POINTS, rows)
+
+
+def test_of_a_loss_that_is_described_by_its_facts_what_may_be_more_is_told():
+    """Strong convexity no linear model has; longer or steeper gradients a set may keep out."""
+    unit, facts = pabi.Loss.logistic(1.0, l2=0.5), {"gradient_bound": 1.0, "l2": 0.5}
+    chain = pabi.LangevinChain(
+        pabi.Loss.convex(0.25, **facts), n=N, inverse_temperature=1.0, step_size=1e-3, steps=2
+    )
+    mechanism = pabi.ExponentialMechanism(chain.loss, N, D, 2.0, epsilon=1.0)
+    ours, value = mean_gradient(X, LABELS, unit), mean_loss(X, LABELS, unit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pabi.PrivacyWarning)
+        langevin(chain, ours, np.zeros(D))
+    flat = replace(chain, loss=pabi.Loss.convex(0.2, **facts))
+    with pytest.warns(pabi.PrivacyWarning, match="curvature 0.25, and at most 0.2 is described"):
+        langevin(flat, ours, np.zeros(D))
+    strong = pabi.Loss.strongly_convex(0.1, 0.25, **facts)
+    for make in (
+        lambda: langevin(replace(chain, loss=strong), ours, np.zeros(D)),
+        lambda: gibbs_rejection(replace(mechanism, loss=strong), value),
+    ):
+        assert "has none, got 0.1 as described" in refused("loss", make)
+    one = mean_gradient(X[:, :1], LABELS, unit)  # whose rows may all be long
+    assert langevin(replace(chain, loss=strong), one, np.zeros(1)).values.shape == (1, 1, 1)

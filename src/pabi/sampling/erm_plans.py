@@ -453,7 +453,9 @@ def _draw(
     if isinstance(loss_value, MeanLoss):
         run = plan.run
         must_be(loss_value.n == run.n, "n", f"{run.n!r} as planned", loss_value.n)
-        loss_value.warn_of_longer(plan.lipschitz)
+        loss_value.refuse_flatter(run.loss.least_curvature or 0.0, loss_value.l2)
+        curvature = None if run.loss.curvature is None else run.loss.curvature[1]
+        loss_value.warn_of_more(plan.lipschitz, curvature, plan.radius)
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:

@@ -29,11 +29,12 @@ from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, require, warn
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
-from pabi.numbers.showing import plain
+from pabi.numbers.showing import exact, plain
 
 # Chains for posteriors that are stated as log densities: a prior, and a likelihood of each record.
 
 
+_EQUAL = 1.0 + 1e-9  # numbers that differ by roundings differ by less
 _DIRECTIONS = 4  # along which the curvature of a prior is tried
 _HELD = 1 << 20  # numbers of per-record gradients in memory at once (8 MB)
 
@@ -300,17 +301,44 @@ class _Linear:
         if loss.kind in LINEAR_LOSSES and self.loss != loss:
             expected = f"{loss!r} as described, to whose feature_norm rows are scaled"
             must_be(False, "model", expected, self.model)
-        self.warn_of_longer(loss.gradient_bound)
+        self.refuse_flatter(loss.least_curvature or 0.0)
+        most = None if loss.curvature is None else loss.curvature[1]
+        self.warn_of_more(loss.gradient_bound, most)
 
-    def warn_of_longer(self, bound: float | None) -> None:
-        """Warns where gradients may be longer than the described bound, if no set keeps them short."""
+    def refuse_flatter(self, convexity: float, l2: float = 0.0) -> None:
+        """Raises InvalidInput where so much strong convexity is described, `l2` of it a regulariser's.
+
+        Across its row a record's loss is flat, whatever the model.
+        """
+        require(
+            self.d == 1 or convexity <= l2,
+            "loss",
+            "expected no strong convexity but a regulariser's, since the loss of a linear model has none, got "
+            f"{exact(convexity)} as described",
+        )
+
+    def warn_of_more(
+        self, bound: float | None, curvature: float | None, reach: float = 0.0
+    ) -> None:
+        """Warns where gradients may be longer, or steeper, than is described, if no set keeps them.
+
+        `reach`: the largest norm of a point where gradients with the regulariser are described.
+        """
         mine = self.loss.gradient_bound if self.loss else math.inf
-        if bound is not None and mine is not None and mine > bound:
-            warn(
-                f"a record's gradient may have norm {mine!r}, and at most {bound!r} is described: unless the "
-                "set or the rows keep it so short, ε is too small; a loss's feature_norm shortens rows",
-                PrivacyWarning,
-            )
+        steepest = (math.inf, math.inf) if self.loss is None else self.loss.curvature
+        if mine is not None:
+            mine += self.l2 * reach
+        if bound is not None and mine is not None and mine > bound * _EQUAL:
+            what = f"gradient may have norm {mine!r}, and at most {bound!r}"
+        elif curvature is not None and steepest is not None and steepest[1] > curvature * _EQUAL:
+            what = f"loss may have curvature {steepest[1]!r}, and at most {curvature!r}"
+        else:
+            return
+        warn(
+            f"a record's {what} is described: unless the set or the rows keep it below, ε is too small; a "
+            "loss's feature_norm shortens rows",
+            PrivacyWarning,
+        )
 
     def _points(self, x: ArrayLike) -> Array:
         points = np.ascontiguousarray(x, dtype=np.float64)

@@ -268,8 +268,8 @@ def langevin(
     Warns
     -----
     PrivacyWarning
-        `random_state` is not None, δ is large for n records, or a `mean_gradient` may be longer than
-        described.
+        `random_state` is not None, δ is large for n records, or a `mean_gradient` may be longer
+        or steeper than described.
 
     SamplingWarning
         Public numbers leave it possible that the draws are far from the Gibbs law, or say nothing of it

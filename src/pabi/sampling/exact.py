@@ -136,7 +136,7 @@ def gibbs_rejection(
     -----
     PrivacyWarning
         `random_state` is not None, δ is large for n records, or the gradients of a `mean_loss` may be longer
-        than described.
+        or steeper than described.
 
     References
     ----------

@@ -313,8 +313,8 @@ class _Linear:
         require(
             self.d == 1 or convexity <= l2,
             "loss",
-            "expected no strong convexity but a regulariser's, since the loss of a linear model has none, got "
-            f"{exact(convexity)} as described",
+            "expected no strong convexity but a regulariser's, since the loss of a linear model has none, "
+            f"got {exact(convexity)} as described",
         )
 
     def warn_of_more(

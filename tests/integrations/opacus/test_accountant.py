@@ -335,6 +335,7 @@ NOT_OPACUS = [
     ("prox", replace(SMALL, prox=pabi.prox.ball(1.0))),
     ("diameter", replace(SMALL, diameter=1.0)),
     ("unit", replace(SMALL, unit="user")),
+    ("batches", replace(SMALL, batches=Poisson(12, cap=20))),
 ]
 
 

@@ -133,10 +133,15 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.history: list[SeenSteps] = []
-        self.run: NoisySGD | None = None
+        self._run: NoisySGD | None = None
         self._compared_loader = self._seeded_loader = False
         self._parts = self._resumed = False
         self._watched: WatchedSteps | None = None
+
+    @property
+    def run(self) -> NoisySGD | None:
+        """What was described, None before."""
+        return self._run
 
     def describe(self, run: NoisySGD, loader: Any = None, *, parts: bool = False) -> None:
         """Says what run the engine is to do, or did. Another description takes the place of the last.
@@ -158,7 +163,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         InvalidInput
             For what is no NoisySGD, has no noise, or has what Opacus does not do: convex clipping,
             clipping of coordinates, a stated sensitivity, steps without data, a proximal map or a diameter,
-            users. `loader` draws other batches.
+            users, a cap of Poisson batches. `loader` draws other batches.
         """
         validate.instance("run", run, NoisySGD, "a pabi.NoisySGD")
         run.gradient_noise_std  # noqa: B018  refuses a run without noise
@@ -177,6 +182,8 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         for name in ("prox", "diameter"):
             own = getattr(run, name)
             must_be(own is None, name, "None: Opacus keeps iterates within no set", own)
+        cap = getattr(run.batches, "cap", None) if isinstance(run.batches, Poisson) else None
+        must_be(cap is None, "batches", "no cap: Opacus trains on every batch, however large", cap)
         require(
             not run.cooldown_steps,
             "cooldown_steps",
@@ -189,7 +196,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
         before = bool(self.history)
         self._parts = stated or (before and self._parts)
         self._seeded_loader = seeded or (before and self._seeded_loader)
-        self._compared_loader, self.run = compared, run
+        self._compared_loader, self._run = compared, run
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Notes a step of which no more is known, for which `get_epsilon` will not answer.
@@ -397,7 +404,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             "state_dict",
             "expected to be loaded before the first step",
         )
-        self.run, self._compared_loader = None, False
+        self._run, self._compared_loader = None, False
         parts = bool(state_dict.get("parts", True))  # earlier versions had it without a word
         if run is not None:
             self.describe(from_dict(deepcopy(run)), parts=parts)  # type: ignore[arg-type]
@@ -483,7 +490,7 @@ def first_steps(run: NoisySGD, count: int) -> NoisySGD:
 def draws_as_described(loader: Any, run: NoisySGD) -> bool:
     """Whether a loader draws the batches of `run`; False where nobody can say. Else InvalidInput."""
     described = PabiAccountant()
-    described.run = run
+    described._run = run
     findings = check_loader(loader, described)
     for finding in findings:
         require(finding.severity != WRONG, "loader", str(finding))

@@ -196,10 +196,12 @@ def test_of_a_loss_that_is_described_by_its_facts_what_may_be_more_is_told():
     with pytest.warns(pabi.PrivacyWarning, match="curvature 0.25, and at most 0.2 is described"):
         langevin(flat, ours, np.zeros(D))
     strong = pabi.Loss.strongly_convex(0.1, 0.25, **facts)
+    dissipative = pabi.Loss.dissipative(0.1, 0.1, 0.25, **facts)
     for make in (
         lambda: langevin(replace(chain, loss=strong), ours, np.zeros(D)),
+        lambda: langevin(replace(chain, loss=dissipative), ours, np.zeros(D)),
         lambda: gibbs_rejection(replace(mechanism, loss=strong), value),
     ):
-        assert "has none, got 0.1 as described" in refused("loss", make)
+        assert "flat in most directions" in refused("loss", make)
     one = mean_gradient(X[:, :1], LABELS, unit)  # whose rows may all be long
     assert langevin(replace(chain, loss=strong), one, np.zeros(1)).values.shape == (1, 1, 1)

@@ -69,8 +69,8 @@ def test_our_own_mean_loss_is_of_as_many_records_as_planned():
     fewer = mean_loss(data()[1:], labels[1:], loss)
     assert f"expected {N} as planned" in refused("n", solve, found, loss_value=fewer)
     strong = planned(losses="strongly_convex", strong_convexity=0.5, smoothness=0.75)
-    assert "has none, got 0.5" in refused(
-        "loss", solve, strong, loss_value=mean_loss(data(), labels, loss)
+    assert "at least 0.5" in refused(
+        "l2", solve, strong, loss_value=mean_loss(data(), labels, loss)
     )
     # The plan's lipschitz is of the whole loss.
     with pytest.warns(pabi.PrivacyWarning, match="may have norm 1.5, and at most 1.0"):

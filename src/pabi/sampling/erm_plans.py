@@ -453,7 +453,14 @@ def _draw(
     if isinstance(loss_value, MeanLoss):
         run = plan.run
         must_be(loss_value.n == run.n, "n", f"{run.n!r} as planned", loss_value.n)
-        loss_value.refuse_flatter(run.loss.least_curvature or 0.0, loss_value.l2)
+        convexity = run.loss.least_curvature or 0.0
+        must_be(
+            loss_value.l2 >= convexity or loss_value.d == 1,
+            "l2",
+            f"at least {convexity!r} as planned (strong_convexity): a record of a linear model is flat in "
+            "most directions",
+            loss_value.l2,
+        )
         curvature = None if run.loss.curvature is None else run.loss.curvature[1]
         loss_value.warn_of_more(plan.lipschitz, curvature, plan.radius)
     rho = plan.regulariser

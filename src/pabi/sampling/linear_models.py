@@ -29,7 +29,7 @@ from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, require, warn
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
-from pabi.numbers.showing import exact, plain
+from pabi.numbers.showing import plain
 
 # Chains for posteriors that are stated as log densities: a prior, and a likelihood of each record.
 
@@ -301,21 +301,15 @@ class _Linear:
         if loss.kind in LINEAR_LOSSES and self.loss != loss:
             expected = f"{loss!r} as described, to whose feature_norm rows are scaled"
             must_be(False, "model", expected, self.model)
-        self.refuse_flatter(loss.least_curvature or 0.0)
+        # Of one record the Hessian has rank 1.
+        require(
+            loss.holds_of_zero or self.d == 1,
+            "loss",
+            f"expected no {loss.kind} loss: a record of a linear model is flat in most directions; state a "
+            "regulariser as l2",
+        )
         most = None if loss.curvature is None else loss.curvature[1]
         self.warn_of_more(loss.gradient_bound, most)
-
-    def refuse_flatter(self, convexity: float, l2: float = 0.0) -> None:
-        """Raises InvalidInput where so much strong convexity is described, `l2` of it a regulariser's.
-
-        Across its row a record's loss is flat, whatever the model.
-        """
-        require(
-            self.d == 1 or convexity <= l2,
-            "loss",
-            "expected no strong convexity but a regulariser's, since the loss of a linear model has none, "
-            f"got {exact(convexity)} as described",
-        )
 
     def warn_of_more(
         self, bound: float | None, curvature: float | None, reach: float = 0.0

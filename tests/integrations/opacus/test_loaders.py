@@ -94,6 +94,14 @@ def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
     assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(n - spare))
 
 
+def test_a_loader_with_a_collate_function_of_its_own_draws_as_others_do():
+    class Collating(DataLoader):
+        def __init__(self, dataset, size):
+            super().__init__(dataset, size, collate_fn=lambda rows: rows)
+
+    assert drawn_by(Collating(numbers(20), 5)).batches == Cyclic(5)
+
+
 @every("sampler", [BallsInBinsSampler(20, 4, redraw="epoch"), ReshuffleSampler(21, 4, spare=1)])
 def test_samplers_of_pabi_are_what_they_say(sampler):
     """Ten records in batches of 4, which are not cut from a list, have no short last batch."""
@@ -182,7 +190,13 @@ def of_a_worker():
     return of_batches(object.__new__(DistributedUniformWithReplacementSampler))
 
 
+class Halved(DataLoader):
+    def __iter__(self):
+        return iter(list(super().__iter__())[::2])
+
+
 REFUSED = [
+    (lambda: Halved(numbers(20), 5, shuffle=True), "those of a Halved with a __iter__ of its own"),
     (lambda: [1], "expected a torch.utils.data.DataLoader, got a list"),
     (lambda: DataLoader(_Stream(), batch_size=2), "an IterableDataset"),
     (lambda: of_20(batch_size=21, drop_last=True), "20 records are fewer than 21"),

@@ -172,6 +172,8 @@ def drawn_by(loader: Any) -> DrawnBatches:
         raise _refusal("an IterableDataset, whose order and batches nobody can say")
     if repeats(loader.dataset):
         raise _refusal(REPEATED)
+    if own := [name for name in _DRAWING if _is_own(loader, name)]:
+        raise _refusal(f"those of a {type(loader).__name__} with a {own[0]} of its own")
     sampler = loader.batch_sampler
     n = len(loader.dataset)
     # PyTorch's own would put several batches of pabi's into one.
@@ -190,6 +192,14 @@ def drawn_by(loader: Any) -> DrawnBatches:
     if type(sampler) is _data.BatchSampler:
         return _listed(sampler, n)
     raise _refusal(_unsupported(sampler))
+
+
+# What of a loader says which batches it hands out.
+_DRAWING = ("__iter__", "__len__", "_get_iterator", "_index_sampler")
+
+
+def _is_own(loader: Any, name: str) -> bool:
+    return getattr(type(loader), name) is not getattr(_data.DataLoader, name)
 
 
 def probability_of(rate: float) -> float:

@@ -1,6 +1,7 @@
 """Mean losses and gradients of linear models: right, bounded, and of the records asked for."""
 
 import itertools
+import pickle
 import warnings
 from dataclasses import replace
 
@@ -205,3 +206,14 @@ def test_of_a_loss_that_is_described_by_its_facts_what_may_be_more_is_told():
         assert "flat in most directions" in refused("loss", make)
     one = mean_gradient(X[:, :1], LABELS, unit)  # whose rows may all be long
     assert langevin(replace(chain, loss=strong), one, np.zeros(1)).values.shape == (1, 1, 1)
+
+
+def test_what_is_compared_with_a_description_is_what_it_was_made_of():
+    """A size that is assigned after the refusal would leave sums that are divided by another."""
+    loss = pabi.Loss.logistic(1.0)
+    five = mean_gradient(X, LABELS, loss, size=5)
+    for name, value in {"size": N, "n": 10 * N, "l2": 1.0, "loss": None, "d": 1}.items():
+        assert "a new one" in refused(name, setattr, five, name, value)
+    refused("n", setattr, mean_loss(X, LABELS, loss), "n", 10 * N)
+    again = pickle.loads(pickle.dumps(five))
+    assert np.array_equal(again(POINTS), five(POINTS))

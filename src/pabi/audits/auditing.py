@@ -45,7 +45,8 @@ class Audit:
     instance : str
         The data sets, in a few words.
     trainings : int
-        Models that the bounds count, half of them of either data set.
+        Models, half of them of either data set. Where laws are not known, half of them chose direction and
+        thresholds, and the bounds count the others.
     delta : float
         The δ of `epsilon_lower`.
     confidence : float

@@ -38,6 +38,7 @@ def _places(data: Any, dataset: Any, bases: dict[int, int]) -> NDArray[np.int64]
     if type(dataset) is data.Subset and hasattr(dataset.dataset, "__len__"):
         indices = np.asarray(dataset.indices)
         if indices.ndim == 1 and indices.dtype.kind in "iu":  # −1 is the last record, as of a list
-            return _places(data, dataset.dataset, bases)[indices]
+            chosen: NDArray[np.int64] = _places(data, dataset.dataset, bases)[indices]
+            return chosen
     first = bases.setdefault(id(dataset), len(bases) << _LONGEST)
     return np.arange(first, first + len(dataset))

@@ -274,10 +274,10 @@ _NAMED: dict[str, LinearLoss] = {"logistic": Logistic(), "linear": Squared(math.
 class _Linear:
     """A linear model and its records; the base of gradients and losses. Nothing of it can be assigned."""
 
-    _made = False
+    _final = False
 
     def __setattr__(self, name: str, value: Any) -> None:
-        require(not self._made, name, "expected a new one, made of other arguments")
+        require(not self._final, name, "expected a new one, made of other arguments")
         super().__setattr__(name, value)
 
     def __init__(self, X: Any, y: ArrayLike, model: str | Loss, l2: float) -> None:
@@ -379,7 +379,7 @@ class MeanGradient(_Linear):
         room = 2.0 * self.n * (additions_of_blocks(self.n) + 16.0) * HALF_ULP
         self._share = (1.0 - room) / self.size
         self._weighted = self._rows * self._share
-        self._made = True
+        self._final = True
 
     def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
         """∇L at `x`, (points, d) ↦ (points, d); with `rows` the sum over those, divided by `size`."""
@@ -410,7 +410,7 @@ class MeanLoss(_Linear):
 
     def __init__(self, X: Any, y: ArrayLike, model: str | Loss, l2: float) -> None:
         super().__init__(X, y, model, l2)
-        self._made = True
+        self._final = True
 
     def __call__(self, points: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
         """L at `points`, (k, d) ↦ (k,); with `rows` the mean is over those."""

@@ -172,8 +172,8 @@ def drawn_by(loader: Any) -> DrawnBatches:
         raise _refusal("an IterableDataset, whose order and batches nobody can say")
     if repeats(loader.dataset):
         raise _refusal(REPEATED)
-    if own := [name for name in _DRAWING if _is_own(loader, name)]:
-        raise _refusal(f"those of a {type(loader).__name__} with a {own[0]} of its own")
+    if replaced := [name for name in _DRAWING if _is_own(loader, name)]:
+        raise _refusal(f"those of a {type(loader).__name__} with a {replaced[0]} of its own")
     sampler = loader.batch_sampler
     n = len(loader.dataset)
     # PyTorch's own would put several batches of pabi's into one.

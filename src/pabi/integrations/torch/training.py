@@ -479,13 +479,14 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     docs, "I have a PyTorch model".
     """
     validate.instance("trained", trained, TrainedModule, "what train returned, not its module")
+    state = _state_of(trained.module)
+    _refuse_another("trained", state, trained.guarantee)
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "state_dict": _state_of(trained.module),
+        "state_dict": state,
         "guarantee": trained.guarantee.to_json(),
     }
-    _refuse_another("trained", content["state_dict"], trained.guarantee)
     torch().save(content, path)
 
 

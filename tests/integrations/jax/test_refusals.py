@@ -22,7 +22,7 @@ selection = framework("jax_privacy.batch_selection")
 import jax.numpy as jnp
 
 from pabi.integrations.jax import from_batch_selection, train
-from pabi.integrations.jax.programs import refuse_several_directions
+from pabi.integrations.jax.programs import refuse_networks
 from pabi.integrations.jax.training import refuse_platforms
 
 N, D = 40, 3
@@ -278,7 +278,52 @@ def test_linear_models_of_one_output_of_any_form_are_seen_as_such(own, data):
     rows = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data)
     with jax.enable_x64(True):
         traced = jax.make_jaxpr(jax.grad(own))(START, rows)
-        refuse_several_directions(jax, "per_example_loss", traced)
+        refuse_networks(jax, "per_example_loss", traced, outputs=False)
+
+
+def of_classes(params, example):
+    """A linear model of four classes, whose weights may have any shape."""
+    logits = params["w"].reshape(4, -1) @ example + params["b"]
+    return jax.nn.logsumexp(logits) - logits[1]
+
+
+def of_layers(params, example):
+    hidden = jnp.tanh(params["v"] @ example)
+    return of_classes({"w": params["w"], "b": params["b"]}, hidden)
+
+
+SEVERAL = {"w": np.zeros((4, 3)), "b": np.zeros(4)}
+LAYERS = {"v": np.zeros((5, 3)), "w": np.zeros((4, 5)), "b": np.zeros(4)}
+
+
+@every(
+    "start, own, linear",
+    [
+        (SEVERAL, of_classes, True),
+        ({**SEVERAL, "w": np.zeros((2, 2, 3))}, of_classes, True),
+        ({**SEVERAL, "w": np.zeros(12)}, of_classes, True),
+        (SEVERAL, lambda p, x: jax.nn.relu(p["w"] @ x + p["b"]).sum(), True),
+        (SEVERAL, lambda p, x: of_classes(p, x) + 0.01 * jnp.square(p["w"]).sum(), False),
+        (LAYERS, of_layers, False),
+    ],
+)
+def test_networks_are_told_from_linear_models_of_several_outputs(start, own, linear):
+    with jax.enable_x64(True):
+        row = jax.ShapeDtypeStruct((3,), np.float64)
+        traced = jax.make_jaxpr(jax.grad(own))(start, row)
+        if linear:
+            refuse_networks(jax, "per_example_loss", traced, outputs=True)
+        else:
+            told = refused(
+                "per_example_loss", refuse_networks, jax, "per_example_loss", traced, outputs=True
+            )
+            assert "for each output" in told
+
+
+def test_a_network_described_as_softmax_is_refused(tmp_path):
+    described = clipped(Loss.softmax(1.0, l2=1.0), clip_norm=1.5, epochs=50, step_size=0.5)
+    changes = {"params": LAYERS, "per_example_loss": of_layers, "run": described}
+    assert "for each output" in refusal(tmp_path, "per_example_loss", **changes)
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ _MIXED = (
     "ffi_call",
     "rng_bit_generator",
 )
-_POINTS, _ROUNDINGS = (
-    8,
-    1e-6,
-)  # at which gradients are compared, and how far directions may be apart
+_POINTS = 8  # at which gradients are compared
+_ROUNDINGS = 1e-6  # relative: by how much they may be apart
 _THREEFRY = "key<fry>"  # the keys of which several at once are used each by itself
 
 
@@ -74,33 +73,65 @@ def refuse_short(jax: Any, field: str, traced: Any) -> None:
         )
 
 
-def refuse_several_directions(jax: Any, field: str, traced: Any) -> None:
+def refuse_networks(jax: Any, field: str, traced: Any, *, outputs: bool) -> None:
     """Raises InvalidInput where a traced gradient of one record, in its first inputs, the parameters, is not
-    a multiple of one vector wherever it is taken, as that of a linear model with one output is.
+    such as that of a linear model wherever it is taken: a multiple of one vector, or with several `outputs`
+    one of these for each, in every array of more than one dimension.
 
     Made-up records are looked at, and no others.
     """
+    gradients = _at_made_up_points(jax, traced)
+    if not gradients:
+        return
+    if outputs:
+        fine, expected = all(map(_by_outputs, zip(*gradients, strict=True))), "for each output"
+    else:
+        flat = [np.concatenate([np.ravel(leaf) for leaf in each]) for each in gradients]
+        fine, expected = _along_one(np.array(flat).T), "as the loss of the run says (glm)"
+    require(
+        fine,
+        field,
+        f"expected gradients of a record that are multiples of one vector, {expected}, got others for "
+        "made-up numbers: a network is pabi.Loss.unknown(), and l2 belongs to the run alone",
+    )
+
+
+def _by_outputs(gradients: Sequence[Any]) -> bool:
+    """Whether gradients in one array are x ⊗ r of the same x, r of some of the array's first dimensions or of
+    some of its last ones."""
+    shape = np.shape(gradients[0])
+    for first in range(1, len(shape)):
+        tables = [np.reshape(leaf, (math.prod(shape[:first]), -1)) for leaf in gradients]
+        if _along_one(np.hstack(tables)) or _along_one(np.vstack(tables).T):
+            return True
+    return len(shape) < 2
+
+
+def _along_one(columns: Any) -> bool:
+    """Whether all columns are multiples of one; those that are not finite do not count."""
+    columns = columns[:, np.isfinite(columns).all(axis=0)]
+    norms = np.linalg.norm(columns, axis=0)
+    if not norms.any():
+        return True
+    along = columns[:, norms.argmax()] / norms.max()
+    rest = columns - np.outer(along, along @ columns)
+    return bool((np.linalg.norm(rest, axis=0) <= _ROUNDINGS * norms).all())
+
+
+def _at_made_up_points(jax: Any, traced: Any) -> list[Any]:
+    """The gradients of one made-up record at several points, each in all arrays of parameters; none of a
+    record that has keys, for which nothing is made up."""
     kinds, generator = [variable.aval for variable in traced.jaxpr.invars], np.random.default_rng(0)
     if not all(isinstance(kind.dtype, np.dtype) for kind in kinds):
-        return  # nothing is made up for keys
+        return []
     count = len(traced.jaxpr.outvars)
     example = [_made_up(kind, generator) for kind in kinds[count:]]
     # A module of its own, which `import jax` alone does not load.
     gradient = jax.jit(extra("jax.extend.core", "jax").jaxpr_as_fun(traced))
-    gradients = [
+    return [
         gradient(*(_made_up(kind, generator) for kind in kinds[:count]), *example)
         for _ in range(_POINTS)
     ]
-    rows = np.array([np.concatenate([np.ravel(leaf) for leaf in each]) for each in gradients])
-    norms = np.linalg.norm(rows, axis=1)
-    rows = rows[(norms > 0.0) & np.isfinite(norms)]
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    require(
-        np.all(np.abs(rows @ rows.T) > 1.0 - _ROUNDINGS),
-        field,
-        "expected gradients of a record that are multiples of one vector, as the loss of the run says (glm), "
-        "got others for made-up numbers: a network is pabi.Loss.unknown(), and l2 belongs to the run alone",
-    )
 
 
 def _made_up(kind: Any, generator: np.random.Generator) -> Any:

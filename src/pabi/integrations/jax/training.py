@@ -26,6 +26,7 @@ from pabi.budget.ledger import Ledger
 from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, Poisson
 from pabi.describe.runs import COUNT, OF_THE_RUN, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
+from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import Randomness
@@ -46,7 +47,7 @@ from pabi.integrations.jax.gradients import gradients_of
 from pabi.integrations.jax.programs import (
     mixes,
     refuse_callbacks,
-    refuse_several_directions,
+    refuse_networks,
     refuse_short,
 )
 from pabi.learn.pipelines import note_of_whole
@@ -267,8 +268,8 @@ def train(
         hidden = hides(proven)
         if hidden:
             refuse_short(jax, "per_example_loss", gradient)
-            if run.loss.glm:
-                refuse_several_directions(jax, "per_example_loss", gradient)
+            if run.loss.glm or run.loss.kind in LINEAR_LOSSES:
+                refuse_networks(jax, "per_example_loss", gradient, outputs=not run.loss.glm)
             proven = proven.assuming(EXACT)
         loop = _Loop(jax, run, (program, unravel, mixes(jax, gradient)), optimizer, start, hidden)
 

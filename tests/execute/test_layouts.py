@@ -15,7 +15,10 @@ from pabi import learn
 from pabi.execute import batches as secret_orders
 from pabi.execute import layouts as module
 from pabi.execute.batches import drawn_order, whole_order
+from pabi.execute.blocks import block_length
+from pabi.execute.large_records import LargeRecords
 from pabi.execute.layouts import Layout, home_of, reserve, scratch_file
+from pabi.execute.records import MOST_ROWS
 from pabi.execute.sources import Parts, ahead
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
@@ -258,6 +261,25 @@ def last_is(label):
 def test_bad_targets(tmp_path, cells, message):
     large = learn.LargeRecords(table_in("npy", X, tmp_path))
     assert message in refused("y", learn.LogisticGradients, large, cells)
+
+
+@every("argument", ["target", "weight"])
+@every("change", [lambda cells: cells[::-1].copy(), lambda cells: np.append(cells, 1.0)])
+def test_cells_beside_rows_that_are_whole_blocks_are_those_of_the_pass_before(argument, change):
+    """Records would have the targets of others. Of whole blocks nobody asks for more rows than there are."""
+    whole = X[: 2 * block_length(5, MOST_ROWS)]
+    cells, passes = np.arange(len(whole)) / len(whole), []
+
+    def read():
+        passes.append(None)
+        yield cells if len(passes) == 1 else change(cells)
+
+    beside = Parts(read, argument).counted(len(whole))
+    targets, weights = (beside, None) if argument == "target" else (Parts.of(cells), beside)
+    layout = Layout(LargeRecords(package("dask.array").from_array(whole)), targets, weights)
+    with pytest.raises(InvalidInput, match=f"{argument}: it changed while it was read"):
+        layout.arrange(None)
+    layout.close()
 
 
 # The file of secret rows, which is gone with its process whatever ends that, and reading ahead of it.

@@ -36,6 +36,7 @@ def reserve(file: int, size: int) -> None:
 _SORTED = (
     1 << 26
 )  # bytes of rows that are sorted into buckets together: the more, the longer are writes
+_UNEVEN = "expected as many rows as X has, in every pass"
 _GATHERED = 1 << 20  # bytes of rows, about, that are put beside one another before they are written
 
 
@@ -96,7 +97,9 @@ class Layout:
         filled = 0
         for first in range(0, n, length):
             stored = self.records.stored(first, min(first + length, n))
-            cells = {name: next(parts) for name, parts in beside.items()}
+            cells = {name: next(parts, stored[:0]) for name, parts in beside.items()}
+            for name, values in cells.items():
+                require(len(values) == len(stored), name, _UNEVEN)
             if not first:
                 room = self._room(stored, cells, length)
             held = room[filled : filled + len(stored)]
@@ -107,6 +110,9 @@ class Layout:
             # Beside the numbers they are found of: nothing that an earlier pass found says what these are.
             held["scale"], held["norm"] = self.records._bounded(self.records.as_numbers(held["x"]))
             if filled + length > len(room) or first + length >= n:
+                for name, parts in beside.items() if first + length >= n else ():
+                    # Asked for more, a source compares its rows with those of the pass before.
+                    require(next(parts, None) is None, name, _UNEVEN)
                 yield room[:filled]
                 filled = 0
 

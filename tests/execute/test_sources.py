@@ -134,6 +134,31 @@ def test_a_part_that_comes_twice_and_a_filtered_dataset_are_refused(tmp_path):
     assert "a dataset of pyarrow's without a filter" in refused("X", table.features)
 
 
+@every("link", [os.link, os.symlink])
+def test_a_file_of_two_names_is_refused(tmp_path, link):
+    dataset, folder = package("pyarrow.dataset").dataset, tmp_path / link.__name__
+    folder.mkdir()
+    dataset_of(folder, [[0]])
+    link(folder / "X.parquet", folder / "also.parquet")
+    of_each = [dataset(folder / name) for name in ("X.parquet", "also.parquet")]
+    another_way = [f"{folder}/X.parquet", f"{folder}/../{folder.name}/X.parquet"]
+    for twice in (folder, of_each, another_way):
+        with pytest.raises(InvalidInput, match=r"(X|also)\.parquet: expected once"):
+            LargeTable(dataset(twice)).features()
+
+
+def test_a_file_that_is_replaced_by_one_of_its_size_and_time_is_refused(tmp_path):
+    """As by a copy that keeps times, or where times are of whole seconds."""
+    dataset_of(tmp_path, [[0]])
+    file, other = tmp_path / "X.parquet", tmp_path / "other"
+    rows = LargeTable(file).features().counted()
+    other.write_bytes(file.read_bytes())
+    times = os.stat(file)
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.replace(other, file)
+    assert "it changed while it was read" in refused("X", list, rows)
+
+
 def test_a_file_that_changes_is_cut_off_or_is_gone(tmp_path):
     """It is refused before it is read."""
     file = tmp_path / "X.npy"

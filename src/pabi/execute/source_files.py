@@ -58,10 +58,12 @@ def arrow_columns(
 
 
 def _state(dataset: Any) -> object:
-    """Sizes and times of the files; None where the dataset is in memory."""
+    """What changes when a file does, of all files; None where the dataset is in memory."""
     filesystem = getattr(dataset, "filesystem", None)
     if filesystem is None:
         return "read once" if isinstance(dataset, ReadOnce) else None
+    if _is_local(filesystem):
+        return tuple(map(stamp, dataset.files))
     about = filesystem.get_file_info(list(dataset.files))
     return tuple((one.path, one.size, one.mtime_ns) for one in about)
 
@@ -98,8 +100,8 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
             own = fragment.physical_schema
         except (OSError, arrow.ArrowException):
             raise InvalidInput(where, "cannot be read: it is damaged or gone") from None
-        groups = getattr(fragment, "row_groups", None) or ()
-        parts: set[object] = {(where, group.id) for group in groups} or {where}
+        groups, file = getattr(fragment, "row_groups", None) or (), _file_of(fragment)
+        parts: set[object] = {(file, group.id) for group in groups} or {file}
         require(
             where == "X" or not parts & seen,
             where,
@@ -120,17 +122,29 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
             )
 
 
+def _file_of(fragment: Any) -> object:
+    """What tells the file of a part from others: on this machine not its name, of which it may have several."""
+    path = getattr(fragment, "path", None)
+    if path is None or not _is_local(fragment.filesystem):
+        return path
+    with readable(path):
+        about = os.stat(path)
+    return about.st_dev, about.st_ino
+
+
+def _is_local(filesystem: Any) -> bool:
+    return isinstance(filesystem, extra("pyarrow.fs", "train").LocalFileSystem)
+
+
 def require_whole_files(dataset: Any) -> None:
     """Raises InvalidInput where others would not read by name what is in the dataset."""
-    kinds = extra("pyarrow.dataset", "train"), extra("pyarrow.fs", "train")
+    kind = extra("pyarrow.dataset", "train").ParquetFileFragment
     own = _fragments(dataset)
     whole = all(
-        one.num_row_groups == one.metadata.num_row_groups
-        for one in own
-        if isinstance(one, kinds[0].ParquetFileFragment)
+        one.num_row_groups == one.metadata.num_row_groups for one in own if isinstance(one, kind)
     )
     require(
-        whole and isinstance(dataset.filesystem, kinds[1].LocalFileSystem),
+        whole and _is_local(dataset.filesystem),
         "X",
         "expected whole files of this machine's, got parts or others",
     )

@@ -123,7 +123,7 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
 
 
 def _file_of(fragment: Any) -> object:
-    """What tells the file of a part from others: on this machine not its name, of which it may have several."""
+    """What tells the file of a part from others: on this machine no name, of which it may have several."""
     path = getattr(fragment, "path", None)
     if path is None or not _is_local(fragment.filesystem):
         return path

@@ -82,9 +82,7 @@ _CELLS = np.dtype(object)  # of cells as they are
 _ROWS = 1 << 18  # that are read together at most: what becomes of short ones may be much longer
 _TOGETHER = 1 << 16  # rows of an array in memory
 _HELD = 1 << 22  # numbers of a part that is cut, unless one block of rows has more
-_CHANGED = (
-    "it changed while it was read: expected the same rows in every pass; nothing was released"
-)
+CHANGED = "it changed while it was read: expected the same rows in every pass; nothing was released"
 _NONE = "expected at least one row, got none"
 _MIXED = "expected labels that are all text, or all numbers"
 
@@ -140,7 +138,7 @@ class Parts:
 
     def chunks(self) -> Chunks:
         """All rows as they are read. Raises InvalidInput where they are not those of the pass before."""
-        self._compare("state", self.state())
+        self.refuse_changed()
         rows = check = 0
         chunks = self.read()
         while (chunk := unshown(self.name, lambda: next(chunks, None))) is not None:
@@ -149,11 +147,15 @@ class Parts:
             if self._noted["state"] is None:
                 check = zlib.crc32(_bytes(chunk), check)
             yield chunk
-        self._compare("state", self.state())
+        self.refuse_changed()
         self._compare("rows", (rows, check))
 
     def _compare(self, what: str, now: object) -> None:
-        require(self._noted.setdefault(what, now) == now, self.name, _CHANGED)
+        require(self._noted.setdefault(what, now) == now, self.name, CHANGED)
+
+    def refuse_changed(self) -> None:
+        """Raises InvalidInput where the state is not that of the last time, if there was one."""
+        self._compare("state", self.state())
 
     def _refuse_other_shapes(self, chunk: NDArray[Any]) -> None:
         require(chunk.ndim != 0, self.name, "expected rows in every part, got something else")
@@ -329,7 +331,7 @@ def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
         return np.asarray(unmasked(array[first : first + length]))
     begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
     if pages.size() < begin + len(pages):  # a read behind the end of a file ends the process
-        raise InvalidInput(os.fspath(array.filename or "X"), _CHANGED)
+        raise InvalidInput(os.fspath(array.filename or "X"), CHANGED)
     rows = np.array(array[first : first + length], subok=False)
     # Pages stay in memory unless they are given back; of a private mapping that would undo what was written.
     if array.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 import pabi
 from pabi.integrations.dask import sums, tasks, train
-from pabi.integrations.dask.blocks import blocks_of
+from pabi.integrations.dask.blocks import blocks_of, read_at_once
 from pabi.integrations.dask.sums import ClusterGradients, Declared, PartialSum, Recipe
 from pabi.integrations.dask.tasks import Hidden
 from pabi.numbers.errors import InvalidInput
@@ -125,6 +126,49 @@ def test_files_that_differ_are_refused(client, tmp_path):
         assert words in refusal_of(client, str(parts), "y")
     file.write_bytes(b"PAR1")
     assert "part-2.parquet: cannot be read" in refusal_of(client, str(parts), "y")
+
+
+def written_again(file):
+    """The same rows, in another order, at another time."""
+    frame = package("pandas").read_parquet(file)
+    frame.iloc[::-1].to_parquet(file)
+    os.utime(file, ns=(0, 0))
+
+
+def test_features_and_targets_of_a_partition_are_of_one_state_of_its_file(tmp_path):
+    """A worker reads one after the other: records would have the targets of others."""
+    file = write_parts(tmp_path / "parts", frame_of(X, y=Y)) / "part-0.parquet"
+    (cells, *_) = blocks_of(str(file), "y").parts
+    assert len(read_at_once(cells)[1]) == 200
+
+    def and_then(path):
+        read = cells[0]()
+        written_again(path)
+        return read
+
+    assert "it changed while it was read" in refused(
+        "X", read_at_once, [partial(and_then, cells[0].args[0]), *cells[1:]]
+    )
+
+
+@every("kind", ["files", "features", "targets"])
+def test_partitions_are_of_one_state_of_their_files(client, tmp_path, monkeypatch, kind):
+    """A record that is moved to another file meanwhile would be read from both."""
+    files = write_parts(tmp_path / kind, frame_of(X, y=Y))
+    np.save(files / "X.npy", X)
+    np.save(files / "y.npy", Y)
+    names = {"files": "part-2.parquet", "features": "X.npy", "targets": "y.npy"}
+    table = str(files) if kind == "files" else str(files / "X.npy")
+    targets = "y" if kind == "files" else str(files / "y.npy")
+    summarised = ClusterGradients._summarised
+
+    def and_then(gradients):
+        os.utime(files / names[kind], ns=(0, 0))
+        return summarised(gradients)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(ClusterGradients, "_summarised", and_then)
+        assert "it changed while it was read" in refusal_of(client, table, targets)
 
 
 OWN_GRADIENTS = {"run": OWN, "per_record_gradients": len}

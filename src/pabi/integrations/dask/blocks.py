@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from pabi.execute.cells import cells_of, joined, typed
 from pabi.execute.large_tables import LargeTable, is_dataset, number_type
 from pabi.execute.source_files import (
+    array_parts,
     arrow_columns,
     arrow_dataset,
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.sources import readable, slices, storage
+from pabi.execute.sources import CHANGED, Parts, readable, slices, stamp, storage
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 
 Read = Callable[[], NDArray[Any]]
@@ -53,6 +54,18 @@ def mapped_rows(
     return flat.reshape(shape)
 
 
+def read_at_once(cells: Sequence[Any]) -> list[Any]:
+    """The cells, read where a function stands for them. Raises InvalidInput where a file changed meanwhile.
+
+    A file is read once for features and once for targets: records must not have the targets of others.
+    """
+    files = [str(part.args[0]) for part in cells if isinstance(part, partial)]
+    before = list(map(stamp, files))
+    read = [part() if callable(part) else part for part in cells]
+    require(list(map(stamp, files)) == before, "X", CHANGED)
+    return read
+
+
 @dataclass(frozen=True)
 class Columns:
     """What every block has to have.
@@ -73,10 +86,17 @@ class PartitionedTable:
     """(features, targets, weights) of every partition.
 
     Delayed values of dask's, functions that read them, or targets and weights in memory; None for no weights.
+    `sources`: those that are files, as they were before anybody reads them.
     """
 
     parts: list[tuple[Any, ...]]
     columns: Columns
+    sources: tuple[Parts, ...] = ()
+
+    def refuse_changed(self) -> None:
+        """Raises InvalidInput where a file has changed: partitions may be of several states of the files."""
+        for source in self.sources:
+            source.refuse_changed()
 
 
 def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
@@ -185,37 +205,50 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     require_whole_files(data)
     table = table.without(*beside)
     names = table.feature_names() or ()
-    table.features()  # and every file has all of these, as numbers
+    rows = table.features()  # and every file has all of these, as numbers
     dtype = numeric_columns(data, names)
     columns = ((names, dtype), (y, None), (weights, None))
     parts = [
         tuple(None if own is None else partial(file_rows, file, own, kind) for own, kind in columns)
         for file in files
     ]
-    return PartitionedTable(parts, Columns(dtype=dtype))
+    return PartitionedTable(parts, Columns(dtype=dtype), (rows,))
 
 
 def _of_mapped(data: NDArray[Any], y: Any, weights: Any) -> PartitionedTable:
     rows = max(1, _TOGETHER // (data.itemsize * math.prod(data.shape[1:])))
     sizes = [min(rows, len(data) - first) for first in range(0, len(data), rows)]
+    y, weights = (
+        np.load(cells, mmap_mode="r", allow_pickle=False) if _is_npy(cells) else cells
+        for cells in (y, weights)
+    )
+    others = [cells for cells in (y, weights) if isinstance(cells, np.memmap)]
+    sources = tuple(map(_file_of, [data, *others]))
     beside = _beside_mapped("y", y, sizes), _beside_mapped("weights", weights, sizes)
-    return PartitionedTable(list(zip(_mapped(data, sizes), *beside, strict=True)), Columns())
+    parts = list(zip(_mapped(data, sizes), *beside, strict=True))
+    return PartitionedTable(parts, Columns(), sources)
+
+
+def _file_of(array: Any) -> Parts:
+    """The file of a mapped array, as it is now. Raises InvalidInput where others would read other rows."""
+    whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
+    if not (whole and array.flags.c_contiguous):
+        raise InvalidInput("X", "expected a whole file, its rows one after the other")
+    source = array_parts(array, path=os.path.realpath(str(array.filename)))
+    source.refuse_changed()  # it is noted before the rows are compared
+    _require_its_file(array)
+    return source
 
 
 def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
-    """Cells in a file or in memory, in parts of these sizes."""
-    values = np.load(cells, mmap_mode="r", allow_pickle=False) if _is_npy(cells) else cells
-    if not isinstance(values, np.memmap):
-        return _beside(field, values, tuple(sizes))
-    require(len(values) == sum(sizes), field, "expected as many rows as X has")
-    return list(_mapped(values, sizes))
+    """Cells that are mapped or in memory, in parts of these sizes."""
+    if not isinstance(cells, np.memmap):
+        return _beside(field, cells, tuple(sizes))
+    require(len(cells) == sum(sizes), field, "expected as many rows as X has")
+    return list(_mapped(cells, sizes))
 
 
 def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[Read]:
-    whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
-    if not (isinstance(array, np.memmap) and whole and array.flags.c_contiguous):
-        raise InvalidInput("X", "expected a whole file, its rows one after the other")
-    _require_its_file(array)
     row, offset = array.itemsize * math.prod(array.shape[1:]), array.offset
     for size in sizes:
         file = os.path.realpath(str(array.filename))

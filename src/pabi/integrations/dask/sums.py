@@ -30,9 +30,9 @@ from pabi.execute.hiding import read_only, refuse_unenforceable, returned
 from pabi.execute.layouts import in_a_row
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records, numbers_of
-from pabi.execute.sources import frame_rows
+from pabi.execute.sources import CHANGED, frame_rows
 from pabi.execute.sums import GradientSum, RemoteGradients, Total, UserRows
-from pabi.integrations.dask.blocks import Columns, PartitionedTable, blocks_of
+from pabi.integrations.dask.blocks import Columns, PartitionedTable, blocks_of, read_at_once
 from pabi.integrations.dask.tasks import (
     Hidden,
     Refusal,
@@ -191,7 +191,7 @@ def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
 
 
 def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
-    features, *beside = (part() if callable(part) else part for part in cells)
+    features, *beside = read_at_once(cells)
     if recipe.columns.names is not None:
         features, *beside = _cells(recipe.columns, features, *beside)
     X, y, *rest = (np.ascontiguousarray(part) for part in (features, *beside) if part is not None)
@@ -251,9 +251,6 @@ def _bytes(values: NDArray[Any]) -> Any:
 
 
 TRUSTED = trusted("records, batches and hidden iterates")
-_CHANGED = (
-    "it changed while it was read: expected the same rows in every pass; nothing was released"
-)
 
 
 class ClusterGradients(RemoteGradients):
@@ -269,6 +266,7 @@ class ClusterGradients(RemoteGradients):
         self._partitions = self._held(recipe, blocks)
         try:
             self._summaries = self._summarised()
+            blocks.refuse_changed()
             self.ends = np.cumsum([one.rows for one in self._summaries])
             self.n = int(self.ends[-1])
             self.example = self._example(recipe)
@@ -313,7 +311,7 @@ class ClusterGradients(RemoteGradients):
         require(
             value.check == self._summaries[place[-1]].check,
             "X",
-            f"{_CHANGED} (partition {place[-1]})",
+            f"{CHANGED} (partition {place[-1]})",
         )
         check_alike(self._summaries[0].arithmetic, value.arithmetic)
         return returned("client", value.value, x.shape)

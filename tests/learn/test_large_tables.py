@@ -10,6 +10,7 @@ import pytest
 import pabi
 from pabi import learn
 from pabi.execute import batches, layouts, sources
+from pabi.execute.large_tables import APART
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
@@ -86,12 +87,49 @@ def test_mapped_arrays_and_those_of_dask_as_they_are(tmp_path):
     own = fitted("logistic", X, WORDS)
     chunks, words = array.from_array(X, chunks=(1500, 3)), array.from_array(WORDS, chunks=1100)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    for table, y in ((mapped, WORDS), (chunks, words)):
-        assert_same_model(fitted("logistic", table, y), own)
+    for table in (mapped, chunks):
+        assert_same_model(fitted("logistic", table, WORDS), own)
         assert np.array_equal(own.predict(table), own.predict(X))
     table = frame.from_pandas(frame_of(X, y=WORDS), npartitions=3)
-    for X_, y in ((table, "y"), (table[NAMES], table["y"])):
-        assert np.array_equal(fitted("logistic", X_, y).coef_, own.coef_)
+    for X_, y in ((table, "y"), (table[NAMES], table["y"]), (chunks, words)):
+        model = fitted("logistic", X_, y)
+        assert np.array_equal(model.coef_, own.coef_)
+        assert {*model.guarantee_.assumptions} - {*own.guarantee_.assumptions} == {APART}
+
+
+def test_what_dask_computes_apart_is_assumed_to_be_of_one_state():
+    """Targets and users are those of other records where a source changes between two computations."""
+    n, batches = 1_000, pabi.FullBatch()
+    columns = {"y": Y[:n], "w": 1.0, "who": np.arange(n) % 400}
+    table = package("dask.dataframe").from_pandas(frame_of(X[:n], **columns), npartitions=2)
+    whole, some = learn.LargeTable(table), learn.LargeTable(table, columns=NAMES)
+    given = {"noise_std": 5.0, "batches": batches, "epochs": 1, "random_state": 1}
+    model = learn.PrivateLogisticRegression(8.0, classes=[0, 1], max_sample_weight=1.0, **given)
+    search = learn.PrivateSearchCV(
+        learn.PrivateLogisticRegression(8.0, classes=[0, 1], batches=batches, precondition=None),
+        {"epochs": [1]},
+        epsilon=8.0,
+        delta=1e-5,
+        mean_trials=2.0,
+    )
+    scaler, whitener = learn.PrivateScaler(8.0), learn.PrivateWhitener(8.0)
+    loss = pabi.Loss.logistic(1.0)
+    run = pabi.NoisySGD(loss, n, batches, 1, step_size=0.5, noise_std=1.0)
+
+    def trained(y):
+        return learn.train(run, learn.LogisticGradients(some, y), np.zeros(5), 1)
+
+    guarantees = [
+        model.fit(whole, "y", groups="who").guarantee_,
+        model.fit(some, Y[:n], sample_weight=table["w"]).guarantee_,
+        scaler.fit(whole, groups="who").guarantee_,
+        whitener.fit(whole, groups="who").guarantee_,
+        search.fit(some, "y", X_public=X[:50], y_public=Y[:50]).guarantee_,
+        trained("y").guarantee,
+    ]
+    assert all(APART in guarantee.assumptions for guarantee in guarantees)
+    assert APART not in trained(Y[:n]).guarantee.assumptions
+    assert APART not in model.fit(some, Y[:n]).guarantee_.assumptions
 
 
 def test_columns_are_found_by_their_names(tmp_path):

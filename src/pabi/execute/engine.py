@@ -277,6 +277,8 @@ def train_and_keep(
     sentences += [] if options.clipped_gradient_sum is None else [CLIPS_ITSELF]
     if isinstance(gradients, RemoteGradients):
         sentences += gradients.assumed
+    if (layout := _layout(gradients)) is not None:
+        sentences += layout.assumed
     secret = randomness.secret and TESTING not in sentences
     if hides(proven):
         sentences += rests_on(run, *of_steps)
@@ -304,7 +306,7 @@ def train_and_keep(
 
     with reserved(options.ledger, proven, secret=secret), contextlib.ExitStack() as laid_out:
         # Rows that lie on a disk in their order are removed, however training ends.
-        if (layout := _layout(gradients)) is not None:
+        if layout is not None:
             laid_out.callback(layout.close)
         x = released(execute)
     files.remove()

@@ -42,6 +42,12 @@ _EXPECTED = (
 )
 
 
+APART = (
+    "features, targets, weights and users that Dask computes one after the other are of one state of their "
+    "source, with their rows in one order"
+)
+
+
 class LargeTable:
     """A table that is read from where it lies, some rows at a time, as the X of estimators and gradients.
 
@@ -164,7 +170,7 @@ class LargeTable:
             return self.column(cells, argument)
         if _home(cells) == "dask":
             read = dask_blocks if hasattr(cells, "blocks") else dask_partitions
-            return Parts(partial(read, cells), argument)
+            return Parts(partial(read, cells), argument, apart=True)
         return array_parts(cells if _home(cells) == "zarr" else cells_of(cells), argument)
 
     def chosen(self, names: Sequence[str]) -> LargeTable:
@@ -350,9 +356,21 @@ def large_table(X: Any) -> LargeTable | None:
 
 def in_memory(X: Any, cells: Any, argument: str) -> Any:
     """Cells beside a table: as they are, but those of a column, of dask's or of Zarr's, which are read."""
+    parts = _read_beside(X, cells, argument)
+    return cells if parts is None else parts.together()
+
+
+def computed_apart(X: Any, *beside: Any) -> tuple[str, ...]:
+    """What a guarantee assumes of a table and of what stands beside it, where Dask computes some of that."""
+    parts = (_read_beside(X, cells, "y") for cells in beside)
+    return (APART,) if any(one is not None and one.apart for one in parts) else ()
+
+
+def _read_beside(X: Any, cells: Any, argument: str) -> Parts | None:
+    """Cells beside a table that are read; None of those in memory."""
     table = large_table(X)
     large = isinstance(cells, (str, Parts)) or _home(cells) in ("dask", "zarr")
-    return cells if table is None or not large else table.beside(cells, argument).together()
+    return table.beside(cells, argument) if table is not None and large else None
 
 
 def refuse_containers(step: Any) -> None:
@@ -454,7 +472,7 @@ def _rows(
         dtype = numeric_columns(data, names) if numeric and not one else None
         return arrow_columns(data, names, dtype, argument)
     if one:
-        return Parts(partial(dask_partitions, data[names]), argument)
+        return Parts(partial(dask_partitions, data[names]), argument, apart=True)
     kinds = [number_type(data.dtypes[name], name) for name in names] if numeric else [object]
     dtype = storage(np.result_type(*kinds)) if numeric else np.dtype(object)
     return Parts(partial(dask_partitions, data, names, dtype), width=len(names))

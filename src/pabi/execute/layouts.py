@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from pabi.execute.batches import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.blocks import Rows, block_length, copy_rows, rows_in
 from pabi.execute.large_records import LargeRecords
+from pabi.execute.large_tables import APART
 from pabi.execute.records import MOST_ROWS, RowBlock
 from pabi.execute.sources import Ahead, Parts, home_of, rechunked, scratch_file, writable
 from pabi.numbers.errors import require
@@ -43,11 +44,13 @@ _GATHERED = 1 << 20  # bytes of rows, about, that are put beside one another bef
 class Layout:
     """The rows of `records` with what stands beside them, in the order that `arrange` was last given.
 
-    `targets`: (n, …). `weights`: (n,), None for all ones.
+    `targets`: (n, …). `weights`: (n,), None for all ones. `assumed`: what a guarantee assumes of them.
     """
 
     def __init__(self, records: LargeRecords, targets: Parts, weights: Parts | None) -> None:
         self.records, self._targets, self._weights = records, targets, weights
+        apart = targets.apart or (weights is not None and weights.apart)
+        self.assumed = (APART,) if apart else ()
         self._shelf: _Shelf | None = None
 
     def arrange(self, secret: Secret | None, again: bool = False) -> None:

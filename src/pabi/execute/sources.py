@@ -99,7 +99,8 @@ class Parts:
     as long as nothing changes, found without reading; None where only rows can tell. `width`: how many
     columns a table has. `change`: what becomes of some rows, of each from itself alone. `array`: all rows,
     changed already, where they are in memory. `length`: how many make a part; None for parts as they are
-    read. `rows`: how many there are, where they were counted.
+    read. `rows`: how many there are, where they were counted. `apart`: whether Dask computes them in every
+    pass, without what stands beside them.
     """
 
     read: Read
@@ -110,6 +111,7 @@ class Parts:
     array: Any = None
     length: int | None = None
     rows: int | None = None
+    apart: bool = False
     _noted: dict[str, object] = field(default_factory=dict)  # of rows before they are changed
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ from pabi.describe.updates import evaluated
 from pabi.execute.computed_steps import as_computed, settled
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import too_little_noise
-from pabi.execute.large_tables import in_memory
+from pabi.execute.large_tables import computed_apart, in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import Keeping, kept_in, noting_state
 from pabi.execute.tables import checked
@@ -148,6 +148,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         own = sample_weights(beside.weights, self.max_sample_weight, records.n)
         weights = times(weights, own)
         sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
+        sentences = (*sentences, *beside.assumed)
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
         plan = self._planned(n, self.n_features_in_, outputs, unit)
         around = fitted_before(self, strict=self.strict)
@@ -178,9 +179,10 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             "keep_state",
             "expected None for a table that is read in passes: it takes one in memory",
         )
+        apart = computed_apart(table, y, beside.groups, beside.weights)
         groups = in_memory(table, beside.groups, "groups")
         weights = in_memory(table, beside.weights, "sample_weight")
-        return table, table.beside(y), Given(groups, weights)
+        return table, table.beside(y), Given(groups, weights, assumed=apart)
 
     def _execute(
         self,

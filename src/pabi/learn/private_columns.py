@@ -21,7 +21,7 @@ from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import unseen
-from pabi.execute.large_tables import in_memory, large_table
+from pabi.execute.large_tables import computed_apart, in_memory, large_table
 from pabi.execute.sources import Parts
 from pabi.execute.tables import tagged
 from pabi.learn.pipelines import notes_of
@@ -239,6 +239,7 @@ class PrivateColumns(PrivateStep):
             table = self._read(X, y, groups, reset=True).counted()
             rows, columns = table.shape
             users, of_users = users_of_rows(in_memory(X, groups, "groups"), self.users, rows)
+            of_users = (*of_users, *computed_apart(X, groups))
             n, unit = (rows, "record") if users is None else (users.users, "user")
             plan = self.plan(n, columns, unit)
             around = fitted_before(self, strict=self.strict)

@@ -35,11 +35,12 @@ from pabi.numbers.rounding import HALF_ULP, Array
 
 class Given(NamedTuple):
     """What `fit` got beside X and y: the ids of the rows' users, weights, and the file to keep its state in;
-    None for none of them."""
+    None for none of them. `assumed`: what the guarantee assumes of how these are read."""
 
     groups: Any = None
     weights: Any = None
     state: Any = None
+    assumed: tuple[str, ...] = ()
 
 
 class CheckedRows(NamedTuple):

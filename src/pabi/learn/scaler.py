@@ -21,7 +21,7 @@ from pabi.budget.ledger import check_ledger
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import Terms
-from pabi.execute.large_tables import in_memory
+from pabi.execute.large_tables import computed_apart, in_memory
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import Asking, Question, column_moments, conclusions
@@ -615,12 +615,14 @@ class PrivateWhitener(
             check_ledger(self.ledger)
             table = self._large(X, y, groups)
             records = self._records(checked(self, X) if table is None else table)
+            apart = computed_apart(table, groups)
             groups = in_memory(table, groups, "groups")
             equal = validate.flag("equal_norms", self.equal_norms)
             output = validate.number(
                 "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
             )
             users, of_users = users_of_rows(groups, self.users, records.n)
+            of_users = (*of_users, *apart)
             moments = self._moments(records, users)
             around = fitted_before(self, strict=self.strict)
             warn_if_shortened(records)

@@ -30,7 +30,7 @@ from pabi.execute.checkpoint import (
     randomness_from,
 )
 from pabi.execute.hiding import Machines, unseen
-from pabi.execute.large_tables import in_memory, large_table
+from pabi.execute.large_tables import computed_apart, in_memory, large_table
 from pabi.execute.noise import grid_for, noisy
 from pabi.execute.sums import UserRows
 from pabi.learn.guards import counted_apart, fitted_to
@@ -580,6 +580,7 @@ def fit_on(
             _refuse_large(machines, public)
             X = large  # one table, of which groups and every trial read
         rows = rows_of(X, y)
+        apart = computed_apart(X, y, groups)
         groups = in_memory(X, groups, "groups")
         users, of_users = search._users(groups, rows)
         tables = (
@@ -592,7 +593,7 @@ def fit_on(
         search.plan_ = planned(search._target(scored), sized)
         del generator  # it would stand in this frame while trials run
         again = fitted_before(search, strict=False)
-        certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again)
+        certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again, *apart)
         if machines is not None:
             certified = certified.assuming(*machines.assumed)
         with reserved(search.ledger, certified, secret=source.secret):

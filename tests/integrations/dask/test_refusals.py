@@ -52,6 +52,13 @@ def with_nan(table):
     return table
 
 
+def masked(table):
+    """Its last cell is missing, and there is a number below the mask."""
+    cells = np.ma.array(table, mask=np.arange(table.size).reshape(table.shape) == table.size - 1)
+    chunks = (200, -1)[: table.ndim]
+    return package("dask.array").from_array(cells, chunks=chunks, asarray=False)
+
+
 def refusal_of(client, X, y, run=RUN, **options):
     """The one line of a refusal."""
     with pytest.raises(InvalidInput) as no:
@@ -89,6 +96,8 @@ def last_partition(change):
 BAD_ROWS = [
     (lambda: (array(with_nan(X)), Y), "X: .*NaN.*partition 2"),
     (lambda: (frame(with_nan(X), y=Y), "y"), "X: .*NaN.*partition 2"),
+    (lambda: (masked(X), Y), "X: .*NaN.*partition 2"),
+    (lambda: (array(X), masked(Y)), "y: .*other objects.*partition 2"),
     (last_partition(lambda rows: rows.drop(columns="x3")), "X: .*columns.*partition 2"),
     (last_partition(lambda rows: rows.assign(x3="word")), "X: .*numbers.*partition 2"),
     (last_partition(lambda rows: rows.astype({"x3": "M8[s]"})), "X: .*numbers.*partition 2"),
@@ -186,6 +195,7 @@ BAD_SETTINGS = [
     ({"weights": np.full(N, 1.5)}, "weights: expected numbers in [0, 1]"),
     ({"weights": np.ones(N - 1)}, "weights: expected as many rows"),
     ({"weights": "w"}, "weights: expected cells"),
+    ({"groups": array(Y)}, "groups: expected ids in memory"),
     ({**OWN_GRADIENTS, "ranges": (0, 1)}, "ranges: expected None"),
 ]
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.execute.large_tables import APART
 from pabi.integrations.dask import train
+from pabi.integrations.dask.blocks import blocks_of
 from pabi.integrations.dask.sums import TRUSTED, _ClusterSum
 from pabi.learn import (
     LargeTable,
@@ -202,6 +204,37 @@ def test_weights_train_the_same(unpriced, client, tmp_path, kind):
     assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
 
 
+def nth(part):
+    """The rows of a source that yields others whenever it is asked: each has the number of the time."""
+    TIMES.append(None)
+    return part * 0.0 + len(TIMES)
+
+
+TIMES: list[None] = []
+
+
+def apart(frame):
+    return frame[["x0"]], frame["x1"]
+
+
+@every("split", [apart, lambda frame: (frame.values[:, :1], frame.values[:, 1])])
+def test_collections_of_one_source_are_computed_from_one_reading_of_it(client, split):
+    """Records would have the targets of others where a source yields its rows in another order each time."""
+    table = frame().map_partitions(nth, meta=frame()._meta)
+    features, targets = split(table)
+    parts = blocks_of(features, targets).parts
+    held = client.gather(client.compute([cell for part in parts for cell in part[:2]]))
+    for rows, cells in zip(held[::2], held[1::2], strict=True):
+        assert len({*np.ravel(rows), *np.ravel(cells)}) == 1
+
+
+def test_collections_of_their_own_are_an_assumption(tmp_path):
+    of_its_own = ("frame and series", "frame and array", "array and array")
+    assert all(blocks_of(*SOURCES[kind](tmp_path)).assumed == (APART,) for kind in of_its_own)
+    together = ("frame and column", "array and memory", "parquet", "npy")
+    assert not any(blocks_of(*SOURCES[kind](tmp_path)).assumed for kind in together)
+
+
 def test_a_run_goes_on_from_its_checkpoint(unpriced, client, tmp_path, monkeypatch):
     """With the noise switched off, in a known order, nothing is random."""
     monkeypatch.setattr("pabi.execute.engine.noise_factor", lambda run: 0.0)
@@ -229,8 +262,8 @@ def test_a_release_is_charged_once_and_leaves_nothing_on_workers(client, tmp_pat
     """Nor does what was refused, whose traceback still knows what the workers were asked for."""
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", epsilon=50.0, delta=1e-3)
     run = run_of(noise_std=1.0, batches=pabi.Cyclic(B))
-    guarantee = train(run, array(X), Y, client=client, ledger=ledger).guarantee
-    assert TRUSTED in guarantee.assumptions
+    guarantee = train(run, array(X), array(Y), client=client, ledger=ledger).guarantee
+    assert {APART, TRUSTED} <= set(guarantee.assumptions)
     cost = run.guarantee(1e-5).epsilon(1e-5)
     assert guarantee.epsilon(1e-5) == pytest.approx(cost, rel=1e-4)
     assert len(ledger.report().entries) == 1

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.cells import cells_of, joined, typed
-from pabi.execute.large_tables import LargeTable, is_dataset, number_type
+from pabi.execute.large_tables import APART, LargeTable, is_dataset, number_type
 from pabi.execute.source_files import (
     array_parts,
     arrow_columns,
@@ -86,12 +86,14 @@ class PartitionedTable:
     """(features, targets, weights) of every partition.
 
     Delayed values of dask's, functions that read them, or targets and weights in memory; None for no weights.
-    `sources`: those that are files, as they were before anybody reads them.
+    `sources`: those that are files, as they were before anybody reads them. `assumed`: what a guarantee
+    assumes of them.
     """
 
     parts: list[tuple[Any, ...]]
     columns: Columns
     sources: tuple[Parts, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def refuse_changed(self) -> None:
         """Raises InvalidInput where a file has changed: partitions may be of several states of the files."""
@@ -118,6 +120,15 @@ def blocks_of(X: Any, y: Any, weights: Any = None) -> PartitionedTable:
     return (_of_frame if hasattr(data, "columns") else _of_array)(data, y, weights)
 
 
+def refuse_apart(groups: Any) -> None:
+    """Raises InvalidInput for users of rows that this machine would compute, and workers the rows."""
+    require(
+        not _is_dask(groups),
+        "groups",
+        "expected ids in memory, one for every row of X as workers will read it, got a collection of dask's",
+    )
+
+
 def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
     if X.ndim > 1 and any(count > 1 for count in X.numblocks[1:]):
         X = X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
@@ -126,9 +137,10 @@ def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
             raise InvalidInput(
                 field, f"expected cells, got {cells!r}: X is an array, without names"
             )
-    parts = X.to_delayed().reshape(-1).tolist()
+    parts = _delayed(X, _apart(y, weights)).reshape(-1).tolist()
     beside = _beside("y", y, X.chunks[0]), _beside("weights", weights, X.chunks[0])
-    return PartitionedTable(list(zip(parts, *beside, strict=True)), Columns())
+    together = list(zip(parts, *beside, strict=True))
+    return PartitionedTable(together, Columns(), assumed=_apart(y, weights))
 
 
 def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
@@ -141,13 +153,28 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     kinds = [number_type(X.dtypes[name], name) for name in names]
     target, weight = (cells if isinstance(cells, str) else None for cells in (y, weights))
     columns = Columns(names, target, weight, storage(np.result_type(*kinds)))
-    parts = X.to_delayed()
+    parts = _delayed(X, _apart(y, weights))
     unknown = (math.nan,) * len(parts)
     beside = (
         _beside("y", None if target else y, unknown),
         _beside("weights", None if weight else weights, unknown),
     )
-    return PartitionedTable(list(zip(parts, *beside, strict=True)), columns)
+    together = list(zip(parts, *beside, strict=True))
+    return PartitionedTable(together, columns, assumed=_apart(y, weights))
+
+
+def _apart(*beside: Any) -> tuple[str, ...]:
+    """What is assumed of a table and of what stands beside it, if that is a collection of its own."""
+    return (APART,) if any(map(_is_dask, beside)) else ()
+
+
+def _delayed(collection: Any, apart: Sequence[str]) -> Any:
+    """Its partitions. Of several collections they share what they are computed from.
+
+    Optimised, each would have graphs of its own, and what both begin with would be computed twice: targets of
+    other records where the second time yields other rows, or others first.
+    """
+    return collection.to_delayed(optimize_graph=not apart)
 
 
 def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
@@ -165,7 +192,7 @@ def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
         cells = cells.rechunk({0: chunks})
     if hasattr(cells, "chunks") and cells.ndim > 1:
         cells = cells.rechunk(dict.fromkeys(range(1, cells.ndim), -1))
-    delayed = cells.to_delayed()
+    delayed = _delayed(cells, (APART,))
     parts = delayed.reshape(-1).tolist() if isinstance(delayed, np.ndarray) else list(delayed)
     require(
         len(parts) == len(chunks),
@@ -226,7 +253,7 @@ def _of_mapped(data: NDArray[Any], y: Any, weights: Any) -> PartitionedTable:
     sources = tuple(map(_file_of, [data, *others]))
     beside = _beside_mapped("y", y, sizes), _beside_mapped("weights", weights, sizes)
     parts = list(zip(_mapped(data, sizes), *beside, strict=True))
-    return PartitionedTable(parts, Columns(), sources)
+    return PartitionedTable(parts, Columns(), sources, _apart(y, weights))
 
 
 def _file_of(array: Any) -> Parts:

@@ -17,7 +17,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import LINEAR_LOSSES, executable
 from pabi.execute.blocks import Rows, rows_in
-from pabi.execute.cells import PLAIN, cells_of, typed
+from pabi.execute.cells import PLAIN, cells_of, typed, unmasked
 from pabi.execute.engine import (
     PerRecordGradients,
     Trained,
@@ -32,7 +32,13 @@ from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records, numbers_of
 from pabi.execute.sources import CHANGED, frame_rows
 from pabi.execute.sums import GradientSum, RemoteGradients, Total, UserRows
-from pabi.integrations.dask.blocks import Columns, PartitionedTable, blocks_of, read_at_once
+from pabi.integrations.dask.blocks import (
+    Columns,
+    PartitionedTable,
+    blocks_of,
+    read_at_once,
+    refuse_apart,
+)
 from pabi.integrations.dask.tasks import (
     Hidden,
     Refusal,
@@ -194,7 +200,9 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
     features, *beside = read_at_once(cells)
     if recipe.columns.names is not None:
         features, *beside = _cells(recipe.columns, features, *beside)
-    X, y, *rest = (np.ascontiguousarray(part) for part in (features, *beside) if part is not None)
+    X, y, *rest = (
+        np.ascontiguousarray(unmasked(part)) for part in (features, *beside) if part is not None
+    )
     for name, part in zip(("X", "y", "weights"), (X, y, *rest), strict=False):
         require(
             part.ndim != 0 and len(part) == len(X),
@@ -259,9 +267,8 @@ class ClusterGradients(RemoteGradients):
     Raises InvalidInput where a partition is not what the recipe or the other partitions say.
     """
 
-    assumed = (TRUSTED,)
-
     def __init__(self, client: Any, recipe: Recipe, blocks: PartitionedTable) -> None:
+        self.assumed = (*blocks.assumed, TRUSTED)
         self._client, self._training = client, uuid.uuid4().hex
         self._partitions = self._held(recipe, blocks)
         try:
@@ -538,6 +545,7 @@ def train(
     refuse_unenforceable(run)
     check_client(client)
     declared = Declared(feature_norm, intercept_scaling, ranges)
+    refuse_apart(groups)
     blocks = blocks_of(X, y, weights)
     if per_record_gradients is None:
         recipe = replace(_of_loss(run, declared, blocks.columns, x0), weighted=weights is not None)

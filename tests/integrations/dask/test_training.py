@@ -204,6 +204,32 @@ def test_weights_train_the_same(unpriced, client, tmp_path, kind):
     assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
 
 
+def block_of(table, dtype=np.float32):
+    """An array of one block, which is of another type than it says."""
+    dask, arrays = package("dask"), package("dask.array")
+    return arrays.from_delayed(dask.delayed(table), table.shape, dtype)
+
+
+def of_stated_types(x, features, targets):
+    assert (features.dtype, targets.dtype) == (np.float32, np.int64)
+    return np.zeros((len(features), *x.shape))
+
+
+def test_gradients_see_one_type_whatever_a_part_has(unpriced, client):
+    """One record may make doubles of the numbers of all others in its part."""
+    run = pabi.NoisySGD(
+        pabi.Loss.unknown(), 9, pabi.FullBatch(), 1, step_size=0.5, noise_std=0.1, clip_norm=1.0
+    )
+    own = {"client": client, "per_record_gradients": of_stated_types, "x0": [0.0]}
+    integers = np.arange(9)
+    for kind in ("u1", "f4", "f8"):
+        features = block_of(integers[:, None].astype(kind))
+        assert train(run, features, block_of(integers % 2, np.int64), **own).x.shape == (1,)
+    halves = block_of(integers / 2.0, np.int64)
+    with pytest.raises(InvalidInput, match="y: expected int64, as the collection says"):
+        train(run, features, halves, **own)
+
+
 def nth(part):
     """The rows of a source that yields others whenever it is asked: each has the number of the time."""
     TIMES.append(None)

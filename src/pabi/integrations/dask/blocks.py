@@ -71,14 +71,15 @@ class Columns:
     """What every block has to have.
 
     `names`: of the features, None of an array. `target`, `weight`: the names of columns beside them, None
-    where these are elsewhere, or there are no weights. `dtype`: that of the features of a data frame, None
-    where they are as they are.
+    where these are elsewhere, or there are no weights. `dtype`: that of the features, `target_dtype`: that of
+    targets in a collection; None where they are as they are.
     """
 
     names: tuple[str, ...] | None = None
     target: str | None = None
     weight: str | None = None
     dtype: np.dtype[Any] | None = None
+    target_dtype: np.dtype[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,10 @@ def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
     parts = _delayed(X, _apart(y, weights)).reshape(-1).tolist()
     beside = _beside("y", y, X.chunks[0]), _beside("weights", weights, X.chunks[0])
     together = list(zip(parts, *beside, strict=True))
-    return PartitionedTable(together, Columns(), assumed=_apart(y, weights))
+    columns = Columns(
+        dtype=_type_of(X.dtype), target_dtype=_type_of(y.dtype) if _is_dask(y) else None
+    )
+    return PartitionedTable(together, columns, assumed=_apart(y, weights))
 
 
 def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
@@ -152,7 +156,9 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     require(names, "X", "expected at least one feature, got none")
     kinds = [number_type(X.dtypes[name], name) for name in names]
     target, weight = (cells if isinstance(cells, str) else None for cells in (y, weights))
-    columns = Columns(names, target, weight, storage(np.result_type(*kinds)))
+    own = X.dtypes[target] if target else y.dtype if _is_dask(y) else None
+    of_targets = None if own is None else _type_of(own)
+    columns = Columns(names, target, weight, storage(np.result_type(*kinds)), of_targets)
     parts = _delayed(X, _apart(y, weights))
     unknown = (math.nan,) * len(parts)
     beside = (
@@ -161,6 +167,14 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     )
     together = list(zip(parts, *beside, strict=True))
     return PartitionedTable(together, columns, assumed=_apart(y, weights))
+
+
+def _type_of(dtype: Any) -> np.dtype[Any]:
+    """The type of numbers that a collection says it has; of one that says nothing doubles."""
+    try:
+        return number_type(dtype)
+    except InvalidInput:
+        return np.dtype(np.float64)
 
 
 def _apart(*beside: Any) -> tuple[str, ...]:

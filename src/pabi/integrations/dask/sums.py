@@ -210,6 +210,9 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
             "expected as many rows as X has",
         )
         require(part.dtype.kind in PLAIN, name, f"expected numbers, got {_kind(part)}")
+    if recipe.own is not None:
+        X = _as_declared("X", X, recipe.columns.dtype)
+        y = _as_declared("y", y, recipe.columns.target_dtype)
     signed = recipe.loss is not None and recipe.loss.response == "sign"
     check = 0
     for part in (X, y, *rest):
@@ -227,6 +230,19 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
         gradients=recipe.gradients(X, y, *rest) if len(X) else None,
         run=recipe.run,
     )
+
+
+def _as_declared(name: str, cells: NDArray[Any], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    """The cells in the type of their collection: one that a part had by itself would depend on its rows."""
+    if dtype is None or cells.dtype == dtype:
+        return cells
+    require(
+        np.can_cast(cells.dtype, dtype, "same_kind"),
+        name,
+        f"expected {dtype}, as the collection says, got {cells.dtype}",
+    )
+    with np.errstate(all="ignore"):  # of numbers too large, which are refused
+        return cells.astype(dtype)
 
 
 def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[Any, Any, Any]:

@@ -359,6 +359,26 @@ def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):
     assert not pabi.verify(result.guarantee).ok
 
 
+def test_a_checkpoint_that_another_process_writes_is_the_one_that_was_read_before(
+    tmp_path, monkeypatch
+):
+    """The attack: what is assumed is read of one state, and training goes on from a seeded one."""
+    run, path, other = run_of(), tmp_path / "run.ckpt", tmp_path / "other.ckpt"
+    interrupted(run, path, 5)
+    with pytest.warns(PrivacyWarning, match="testing only"):
+        interrupted(run, other, 5, random_state=0)
+    assumed = Checkpoint.assumed
+
+    def and_then(checkpoint):
+        sentences = assumed(checkpoint)
+        os.replace(other, path)
+        return sentences
+
+    monkeypatch.setattr(Checkpoint, "assumed", and_then)
+    with pytest.raises(InvalidInput, match="resume: .* another process has written it"):
+        train(run, Records(), [0.5], resume=path)
+
+
 def test_a_resumed_run_remembers_who_clipped(tmp_path):
     run, path = run_of(gradient_sensitivity=None, clip_norm=1.0), tmp_path / "run.ckpt"
     gradients, keep = Records(crash_at=5), {"checkpoint": path, "checkpoint_seconds": 0.0}

@@ -289,6 +289,11 @@ def train_and_keep(
 
     def execute() -> Array:
         state = files.state(start, run.rule)
+        require(
+            set(state.assumed) <= set(sentences),
+            "resume",
+            "expected the checkpoint that was read before: another process has written it since",
+        )
         with progress_bar(options.progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.current, guarantee.besides, options.watch, advance)
             arranged = None if options.groups is not None else _layout(gradients)

@@ -134,6 +134,23 @@ def test_a_part_that_comes_twice_and_a_filtered_dataset_are_refused(tmp_path):
     assert "a dataset of pyarrow's without a filter" in refused("X", table.features)
 
 
+@every("form", ["csv", "json"])
+def test_types_that_are_found_by_looking_at_cells_are_refused(tmp_path, form):
+    """A word in one record would make text of the numbers and dates of all others."""
+    datasets, csv = package("pyarrow.dataset"), package("pyarrow.csv")
+    file = tmp_path / f"X.{form}"
+    file.write_text("x,day\n1,2020-01-01T00:00\n" if form == "csv" else '{"x": 1}\n')
+    table = LargeTable(datasets.dataset(file, format=form))
+    for read in (table.features, table.cells, lambda: table.column("x")):
+        with pytest.raises(InvalidInput, match=rf"X\.{form}: expected a type for the column 'x'"):
+            read()
+    stated = csv.ConvertOptions(column_types={"x": package("pyarrow").float64()})
+    options = datasets.CsvFileFormat(convert_options=stated)
+    if form == "csv":
+        table = LargeTable(datasets.dataset(file, format=options), columns=["x"])
+        assert table.features().together().tolist() == [[1.0]]
+
+
 @every("link", [os.link, os.symlink])
 def test_a_file_of_two_names_is_refused(tmp_path, link):
     dataset, folder = package("pyarrow.dataset").dataset, tmp_path / link.__name__

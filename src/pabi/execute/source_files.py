@@ -114,12 +114,30 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
                 where,
                 f"expected one column {name!r}, as in the first file",
             )
+            require(
+                _has_type_of_its_own(fragment, name),
+                where,
+                f"expected a type for the column {name!r}, as by column_types of CSV, or Parquet files: the "
+                "one that is found follows from cells, so that a record would change those of others",
+            )
             expected, kind = dataset.schema.field(name).type, own.field(name).type
             require(
                 kind == expected,
                 where,
                 f"expected {expected} in the column {name!r}, as in the first file, got {kind}",
             )
+
+
+def _has_type_of_its_own(fragment: Any, name: str) -> bool:
+    """Whether the type of a column is stated, not found by looking at cells, as in text."""
+    form = getattr(fragment, "format", None)
+    match type(form).__name__:
+        case "CsvFileFormat":
+            return name in form.default_fragment_scan_options.convert_options.column_types
+        case "JsonFileFormat":
+            return False
+        case _:
+            return True
 
 
 def _file_of(fragment: Any) -> object:

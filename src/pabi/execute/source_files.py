@@ -130,7 +130,7 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
 
 def _has_type_of_its_own(fragment: Any, name: str) -> bool:
     """Whether the type of a column is stated, not found by looking at cells, as in text."""
-    form = getattr(fragment, "format", None)
+    form: Any = getattr(fragment, "format", None)
     match type(form).__name__:
         case "CsvFileFormat":
             return name in form.default_fragment_scan_options.convert_options.column_types

@@ -289,7 +289,7 @@ def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
     return list(_mapped(cells, sizes))
 
 
-def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[Read]:
+def _mapped(array: Any, sizes: Sequence[int]) -> Iterator[Read]:
     row, offset = array.itemsize * math.prod(array.shape[1:]), array.offset
     for size in sizes:
         file = os.path.realpath(str(array.filename))

@@ -243,10 +243,10 @@ def train(
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
     refuse_emulation()  # sums of products are computed on JAX's device
-    found = None
+    proven = None
     if epsilon is not None:
-        run, found = met(run, Target(epsilon=epsilon, delta=delta))
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, proven=found)
+        run, proven = met(run, Target(epsilon=epsilon, delta=delta))
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, proven=proven)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
     with (

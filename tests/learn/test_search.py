@@ -148,11 +148,31 @@ def test_the_best_model_costs_what_the_search_does():
     assert learn.guarantee_of(best) is fitted.guarantee_
     again = learn.guarantee_of(pickle.loads(pickle.dumps(best)))
     assert again.curve == fitted.guarantee_.curve
+    noted = [one["parameters_sha256"] for one in fitted.guarantee_.notes["releases"]]
+    assert noted == list(learn.parameters_hashes(best))
     turns = [vars(step)["_turn"] for _, step in best.steps if hasattr(step, "guarantee_")]
     assert set(turns) == {fitted._turn}, "how many trials there were is not to be seen"
     best[0].fit(X)
     with pytest.raises(InvalidInput, match="was fitted after this one"):
         learn.guarantee_of(best)
+
+
+def test_steps_of_the_best_model_cost_what_the_search_does():
+    """They were chosen with the model: alone, or before another model, they cost as much."""
+    X, y = table(4000)
+    settings = {"privatelogisticregression__clip_norm": [0.3]}
+    chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
+    fitted = search(chain, settings).fit(X, y, **PUBLIC)
+    first, second, _ = (step for _, step in fitted.best_estimator_.steps)
+    for steps in ([first], [second], [first, second]):
+        assert learn.guarantee_of(make_pipeline(*steps)).curve == fitted.guarantee_.curve
+    assert pabi.verify(first.guarantee_).ok
+    other = logistic(precondition=None, feature_norm=10.0).fit(
+        second.transform(first.transform(X)), y
+    )
+    both = learn.guarantee_of(make_pipeline(first, second, other))
+    one_after_the_other = pabi.compose(fitted.guarantee_, other.guarantee_)
+    assert both.epsilon(DELTA) == one_after_the_other.epsilon(DELTA)
 
 
 def reachable(thing, seen):

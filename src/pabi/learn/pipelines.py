@@ -41,6 +41,7 @@ from pabi.tradeoff.certificate import (
     SHA256,
     digest,
     models_in,
+    notes_of_all,
     released_notes,
     releases_in,
 )
@@ -435,12 +436,23 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
     return [UNCLEAR.format(step=finding.step) for finding in findings]
 
 
-def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:
-    """Gives the last private step of a fitted model a guarantee that covers the steps before it as well."""
-    parts = [part for part in _parts_of("model", model) if part[1] is not last]
-    before = tuple(one for part in parts for one in _costs(*part))
-    last.guarantee_ = guarantee
-    last._covers = (guarantee, before)  # by identity: whatever is fitted again is not covered
+def keep_whole(model: Any, guarantee: Guarantee) -> Guarantee:
+    """Gives every private step of a search's best model the search's guarantee, and returns it with notes.
+
+    Each step was chosen with the others, so that by itself it costs no less. Of several steps the last one
+    covers those before it.
+    """
+    whole = notes_of_all(map(released_notes, released_by(model))) | note_of_whole(model)
+    noted = guarantee.noting(whole)
+    before: tuple[Guarantee, ...] = ()
+    steps = [step for _, step in _parts_of("model", model) if steps_within(step) is None]
+    private = [step for step in steps if type(getattr(step, "guarantee_", None)) is Guarantee]
+    for step in private:
+        own = noted if step is private[-1] else guarantee.noting(notes_of(step))
+        step.guarantee_ = own
+        step._covers = (own, before)  # by identity: whatever is fitted again is not covered
+        before = (*before, own)
+    return noted
 
 
 def _not_covered(guarantees: list[Guarantee], parts: list[tuple[str, Any]]) -> list[Guarantee]:

@@ -34,7 +34,7 @@ from pabi.execute.large_tables import computed_apart, in_memory, large_table
 from pabi.execute.noise import grid_for, noisy
 from pabi.execute.sums import UserRows
 from pabi.learn.guards import counted_apart, fitted_to
-from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
+from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole
 from pabi.learn.plans import LABELS, PREPROCESSING, WEIGHTS
 from pabi.learn.private_scores import SCORES
 from pabi.learn.rows import (
@@ -156,7 +156,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     Attributes
     ----------
     best_estimator_ : estimator
-        The released model. Its `guarantee_` is that of the search.
+        The released model. Its `guarantee_` is that of the search, and so is that of each private step in it.
     best_params_ : dict
         Its setting.
     guarantee_ : Guarantee
@@ -600,11 +600,8 @@ def fit_on(
             count_fit(search)
             best = search._best(tables, sized, source, machines)
         guarantee = certified if source.secret else certified.for_testing()
-        guarantee = guarantee.noting(notes_of(best.model))
-        # One trial's would promise too much.
-        keep_whole(best.model, last_step(best.model), guarantee)
+        search.guarantee_ = keep_whole(best.model, guarantee)  # one trial's would promise too much
         search.best_estimator_, search.best_params_ = best.model, dict(best.settings)
-        search.guarantee_ = guarantee
         if hasattr(best.model, "n_features_in_"):
             search.n_features_in_ = best.model.n_features_in_
     _wait(began, slot)

@@ -254,6 +254,14 @@ def test_gaussians_share_the_budget_by_their_squares(beside):
         assert together(besides, found) <= 1.0
 
 
+def test_what_protects_nobody_or_some_alone_is_not_composed_with():
+    """The run that comes of it would not say so."""
+    for besides in (BESIDE.for_testing(), a_run().guarantee(DELTA, position=0)):
+        assert "expected one that protects" in refused(
+            "besides", pabi.calibrate, a_run(), 9.0, DELTA, besides=[BESIDE, besides]
+        )
+
+
 # Of every kind what is changed, and those of its parameters that ε tells apart there.
 FORGETTING_LITTLE = a_run(loss=pabi.Loss.logistic(feature_norm=1.0))  # ε grows for ever
 EVERY = {

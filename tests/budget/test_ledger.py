@@ -115,6 +115,9 @@ def test_what_is_refused(ledger):
     honest = moments.guarantee(DELTA)
     names = ("curve", "adjacency", "method", "source", "assumptions", "proof")
     fields = {name: getattr(honest, name) for name in names}
+    loss = pabi.Loss.logistic(feature_norm=1.0)
+    run = pabi.NoisySGD(loss, 40, pabi.Cyclic(10), 5, None, 0.1, 1.0, adjacency="zero_out")
+    of_one_batch = run.guarantee(DELTA, position=0)
     before = ledger.path.read_bytes()
     for wrong, message in (
         (
@@ -124,6 +127,7 @@ def test_what_is_refused(ledger):
         (Guarantee(**fields | {"curve": Gaussian(0.01)}), "one with a certificate that verifies: "),
         (Guarantee(**fields, unit="user"), "one with a certificate that verifies: unit"),
         (honest.for_testing(), "one that protects somebody"),
+        (of_one_batch, "one that protects everybody"),
         (0.5, "a pabi.Guarantee, got a float"),
     ):
         assert f"guarantee: expected {message}" in refused("guarantee", ledger.spend, wrong)

@@ -384,10 +384,13 @@ def test_the_accountant_takes_guarantees_beside_events():
     assert both.compose(one, 3).get_epsilon(1e-6) == pytest.approx(truth.epsilon(1e-6), rel=1e-3)
 
 
-def test_a_guarantee_for_tests_becomes_no_number_that_would_not_say_so():
+def test_what_protects_nobody_or_some_alone_becomes_no_number_that_would_not_say_so():
     testing, accountant = stated(Gaussian(0.3)).for_testing(), PabiAccountant(SPECIAL)
+    sentence = "the record is one of batch 3 (0-based); no other record is spoken of"
+    of_one_batch = stated(Gaussian(0.3)).assuming(sentence)
     for make in (to_event, to_pld, accountant.compose):
         assert "testing only" in refused("guarantee", make, testing)
+        assert "of batch 3 alone" in refused("guarantee", make, of_one_batch)
     assert accountant.get_epsilon(DELTA) == 0.0
 
 

@@ -344,7 +344,11 @@ def test_releases_beside_it_that_leave_nothing_or_are_none():
     spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
     with pytest.raises(TargetUnreachable):
         search(besides=[spent]).plan(1000, 4)
-    for besides, told in ((0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")):
+    for besides, told in (
+        (0.5, "a list of guarantees"),
+        ([0.5], "pabi.Guarantee objects"),
+        ([spent.for_testing()], "one that protects somebody"),
+    ):
         with pytest.raises(InvalidInput, match=f"^besides: .*{told}"):
             search(besides=besides).plan(1000, 4)
 

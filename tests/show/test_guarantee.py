@@ -253,6 +253,11 @@ def test_test_runs_refusals_and_several_releases_are_told_first():
     assert "two such sentences" not in guarantee().report("md")
 
 
+def test_that_some_records_alone_are_spoken_of_stands_on_top():
+    text = RUN.guarantee(DELTA, position=1).report()
+    assert text.index("speaks of records of batch 1 alone") < text.index("| Protects")
+
+
 @pytest.mark.parametrize("pattern", [LEARNT, REPEATED, UNCLEAR, WORKER])
 def test_other_uses_of_the_same_data_stand_on_top(pattern):
     sentence = pattern.format(step="PCA", learns="mean", holder="a search")

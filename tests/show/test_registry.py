@@ -1,6 +1,7 @@
 """Entries for the registry of deployments: fields of its schema, numbers rounded up, nothing made up."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -121,6 +122,8 @@ def test_no_sentence_of_a_file_becomes_a_tag():
 def test_what_is_no_deployment_is_refused():
     with pytest.raises(pabi.InvalidInput, match="testing only"):
         entry(RUN.guarantee(DELTA).for_testing())
+    with pytest.raises(pabi.InvalidInput, match="records of batch 1 alone"):
+        entry(replace(RUN, batches=pabi.Cyclic(100)).guarantee(DELTA, position=1))
     with pytest.raises(pabi.InvalidInput, match="forgetting"):
         entry(RUN.unlearning(DELTA, epochs=1))
     approximate = pabi.Guarantee.from_tradeoff(

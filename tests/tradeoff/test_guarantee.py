@@ -104,6 +104,15 @@ def test_a_position_is_said_in_the_assumptions():
         refused("position", run.guarantee, DELTA, position=bad)
 
 
+def test_a_position_is_shown_wherever_numbers_are():
+    """Its numbers are those of some records: what shows them says so, of groups and compositions as well."""
+    one = make().guarantee(delta=DELTA, position=3)
+    for g in (one, one.for_groups(2), pabi.compose(one, make().guarantee(delta=DELTA))):
+        assert "records of batch 3 alone" in str(g)
+        assert "records of batch 3 alone" in g._repr_html_()
+    assert "alone" not in str(make().guarantee(delta=DELTA))
+
+
 def test_a_batch_that_never_comes():
     """Three steps of ten batches: a record of the fifth batch is never read."""
     run = make(epochs=None, steps=3)

@@ -21,6 +21,7 @@ from pabi.tradeoff.guarantee import (
     reading,
     require_guarantee,
     require_same_forgetting,
+    require_unlimited,
 )
 
 # Each reading, and what it is read at.
@@ -170,6 +171,7 @@ def composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
         raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
     for other in others:
         require_guarantee("besides", other, SEVERAL)
+        require_unlimited("besides", other)
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
             must_be(its == own, "besides", f"{name} {own!r} as of the run", its)

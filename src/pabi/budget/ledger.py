@@ -32,7 +32,7 @@ from pabi.describe.accounted import RETRAINED, checked_protected
 from pabi.numbers import showing, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, must_be, require
 from pabi.numbers.showing import aligned, exact, shown, shown_down
-from pabi.tradeoff.guarantee import SEVERAL, TESTING, Guarantee, require_guarantee
+from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_unlimited
 
 # What stands in a ledger, for people.
 
@@ -336,8 +336,9 @@ class Ledger:
         BudgetExceeded
             Less is left. Nothing is entered, and nothing may be released.
         InvalidInput
-            For a guarantee without a certificate that verifies, of another adjacency than the first one, or
-            that nothing finite bounds, and for a file that was changed or is gone.
+            For a guarantee without a certificate that verifies, of another adjacency than the first one, of
+            the records of one batch alone, or that nothing finite bounds, and for a file that was changed or
+            is gone.
 
         References
         ----------
@@ -609,11 +610,7 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
         "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
         "request reacts to a release, and a ledger is for what does",
     )
-    require(
-        TESTING not in guarantee.assumptions,
-        "guarantee",
-        f"expected one that protects somebody, got one of {TESTING!r}",
-    )
+    require_unlimited("guarantee", guarantee)
     if not guarantee.verified:
         verdict = verify(guarantee)
         require(

@@ -35,7 +35,7 @@ from pabi.tradeoff import (
     selected,
 )
 from pabi.tradeoff.grouped import Selected
-from pabi.tradeoff.guarantee import TESTING, Guarantee
+from pabi.tradeoff.guarantee import Guarantee, require_unlimited
 from pabi.tradeoff.kinds import known_curve
 
 # The trade-off functions of dp-accounting's events, each proven, or refused by name (docs, "Theory", 20).
@@ -488,14 +488,15 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         UnsupportedEventError
             For an event for which pabi has no proof under the accountant's relation.
         InvalidInput
-            For a guarantee of other neighbours than the accountant's, of users or groups, or for tests only.
+            For a guarantee of other neighbours than the accountant's, of users or groups, of the records of
+            one batch alone, or for tests only.
         TypeError
             For anything else.
         """
         if type(event) is not Guarantee:
             super().compose(event, count)
             return self
-        _refuse_testing(event)
+        require_unlimited("guarantee", event)
         adjacency = _adjacency(self.neighboring_relation)
         for name, own in (("adjacency", adjacency), ("unit", "record")):
             must_be(
@@ -576,19 +577,11 @@ def _checked_relation(relation: Any) -> Any:
 
 
 def _adjacency_of(value: Any) -> Adjacency:
-    """That of a guarantee. Raises InvalidInput for anything else, and for one of forgetting or for tests."""
+    """That of a guarantee. Raises InvalidInput for anything else, for one of forgetting or for tests, and
+    for one of the records of one batch alone."""
     validate.exactly("guarantee", value, Guarantee, "a pabi.Guarantee")
-    _refuse_testing(value)
+    require_unlimited("guarantee", value)
     return checked_adjacency(value.adjacency)
-
-
-def _refuse_testing(guarantee: Guarantee) -> None:
-    """Raises InvalidInput for one that protects nobody, which no event and no number would say."""
-    require(
-        TESTING not in guarantee.assumptions,
-        "guarantee",
-        f"expected one that protects somebody, got one of {TESTING!r}",
-    )
 
 
 def _event_of(curve: TradeOff, adjacency: Adjacency) -> Any:

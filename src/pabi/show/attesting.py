@@ -222,7 +222,7 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The starting points lie no further apart than stated.",
         ),
         (
-            "the record is one of batch",
+            "the (record|user) is one of batch",
             "This speaks of the records of one batch only. Nobody else is protected by these numbers.",
         ),
         (

@@ -30,7 +30,7 @@ from pabi.tradeoff.certificate import (
     releases_in,
     stamp,
 )
-from pabi.tradeoff.guarantee import TESTING, Guarantee
+from pabi.tradeoff.guarantee import Guarantee, require_unlimited
 from pabi.verification import Verdict
 
 # What a report consists of: plain text, which whoever writes it escapes as their format needs.
@@ -616,19 +616,15 @@ def registry_entry(guarantee: Guarantee, delta: float, verdict: Verdict) -> dict
     """The entry as data, with ε at `delta`, rounded up.
 
     Strings are what the registry renders as Markdown. `verdict` is the checker's. Raises `InvalidInput` for
-    guarantees of forgetting, which are no differential privacy of a deployment, for those of tests, and where
-    ε is infinite.
+    guarantees of forgetting, which are no differential privacy of a deployment, for those of tests or of the
+    records of one batch alone, and where ε is infinite.
     """
     require(
         guarantee.adjacency != RETRAINED,
         "guarantee",
         "expected one of a release for the registry, got one of forgetting",
     )
-    require(
-        TESTING not in guarantee.assumptions,
-        "guarantee",
-        f"expected one that protects somebody, got: {TESTING}",
-    )
+    require_unlimited("guarantee", guarantee)
     epsilon = guarantee.epsilon(delta)
     require(
         not math.isinf(epsilon), "guarantee", f"expected a finite epsilon at delta = {exact(delta)}"

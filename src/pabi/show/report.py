@@ -49,7 +49,7 @@ from pabi.tradeoff.certificate import (
     stamp,
     whom,
 )
-from pabi.tradeoff.guarantee import FORMAT, INDEPENDENT, TESTING, Guarantee
+from pabi.tradeoff.guarantee import FORMAT, INDEPENDENT, TESTING, Guarantee, limits
 from pabi.verification import Verdict, verify
 from pabi.verification.bounds import best_curve
 
@@ -239,8 +239,12 @@ def _promise(
 
 def _alarms(guarantee: Guarantee, verdict: Verdict, source: Source) -> Iterator[Paragraph]:
     """What voids the promise, before anything else."""
-    if TESTING in guarantee.assumptions:
-        yield _alarm(f"This protects nobody: {TESTING}.")
+    for limit in limits(guarantee):
+        if limit == TESTING:
+            yield _alarm(f"This protects nobody: {limit}.")
+        else:
+            text = f"This speaks of {limit}. Nobody else is protected by these numbers."
+            yield Paragraph(text, alarming=True)
     for sentence in not_covered(guarantee.assumptions):
         yield _alarm(f"The numbers below may not be all that was revealed: {sentence}.")
     if guarantee.proof is None:

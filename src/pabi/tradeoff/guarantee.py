@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
@@ -76,6 +77,9 @@ _READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
 _NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
 _QUICK = 0.3  # seconds that a notebook's picture may take
 TESTING = "noise reproducible: testing only"
+_ONE_BATCH = re.compile(
+    r"the (record|user) is one of (batch [0-9]+) \(0-based\); no other \1 is spoken of"
+)
 GROUPS, GROUPS_SOURCE = (
     "group privacy",
     "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)",
@@ -680,8 +684,7 @@ class Guarantee(Readings):
     def __str__(self) -> str:
         at = self._reading_delta
         unit = () if self.unit == "record" else (self.unit,)
-        testing = (TESTING,) * (TESTING in self.assumptions)
-        details = (curve_in_words(self.curve), self.adjacency, *unit, self.method, *testing)
+        details = (curve_in_words(self.curve), self.adjacency, *unit, self.method, *limits(self))
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
     def __repr__(self) -> str:
@@ -698,7 +701,7 @@ class Guarantee(Readings):
             ("adjacency", f"{self.adjacency}: {adjacent(self.adjacency, self.unit)}"),
             ("method", self.method),
         ]
-        rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
+        rows += [("WARNING", limit) for limit in limits(self)]
         title = f"{count} assumption{'s' * (count != 1)}"
         folded = showing.folded(title, showing.items(self.assumptions))
         return showing.facts(rows) + self._small_picture() + folded
@@ -735,6 +738,21 @@ SEVERAL = "pabi.Guarantee objects"
 def require_guarantee(field: str, value: Any, expected: str = "a pabi.Guarantee") -> None:
     """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
     require(type(value) is Guarantee, field, f"expected {expected}, got a {type(value).__name__}")
+
+
+def limits(guarantee: Guarantee) -> tuple[str, ...]:
+    """What keeps its numbers from being those of everybody: that a test protects nobody, or of which batch's
+    records alone it speaks."""
+    spoken = map(_ONE_BATCH.fullmatch, guarantee.assumptions)
+    alone = tuple(f"{one[1]}s of {one[2]} alone" for one in spoken if one is not None)
+    return (*((TESTING,) if TESTING in guarantee.assumptions else ()), *alone)
+
+
+def require_unlimited(field: str, guarantee: Guarantee) -> None:
+    """InvalidInput for one that `limits` says something of, where only its numbers are taken."""
+    for limit in limits(guarantee):
+        who = "somebody" if limit == TESTING else "everybody"
+        raise InvalidInput(field, f"expected one that protects {who}, got one of {limit!r}")
 
 
 def require_same_forgetting(field: str, one: Any, other: Any) -> None:

@@ -450,6 +450,19 @@ def test_no_guarantee_of_a_pipeline_speaks_silently_of_what_is_not_known(name):
     assert sentence in not_covered(guarantee.assumptions)
 
 
+def test_a_guarantee_assumes_that_a_step_makes_one_row_of_one():
+    """Who makes two rows of one learns nothing, and counts every record twice."""
+    twice = FunctionTransformer(lambda rows: np.repeat(rows, 2, axis=0))
+    scaler = learn.PrivateScaler(9.0, 1e-3, feature_ranges=(-1, 1))
+    whole = Pipeline([("odd", twice), ("scaler", scaler)]).fit(X)
+    with pytest.warns(PrivacyWarning, match="made of a row more than one"):
+        guarantee = learn.guarantee_of(whole, strict=False)
+    (sentence,) = not_covered(guarantee.assumptions)
+    assert "treats every row by itself, and keeps their number" in sentence
+    earlier = "the step 'odd' learnt nothing from the same data: that could not be found out"
+    assert not_covered([earlier]) == (earlier,)
+
+
 def test_a_private_search_says_what_it_does_not_know_of_its_steps():
     grid = {"privatelogisticregression__l2": [0.1]}
     search = search_of(make_pipeline(Own(), model()), grid)

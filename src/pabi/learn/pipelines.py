@@ -367,7 +367,8 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
         from the data, as `check_pipeline` says. They may stand in each other, in a FixedThresholdClassifier,
         a FrozenEstimator or a TransformedTargetRegressor.
     strict : bool
-        Whether a step that is not known is refused. If not, the guarantee assumes that it learnt nothing.
+        Whether a step that is not known is refused. If not, the guarantee assumes that it learnt nothing, and
+        treats every row by itself.
 
     Returns
     -------
@@ -426,11 +427,11 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
         if finding.severity != UNKNOWN:
             raise refusal(finding)
         if strict:
-            raise refusal(finding, "; with strict=False it is assumed that this one learnt nothing")
+            raise refusal(finding, "; with strict=False it is assumed that this one is")
     for finding in findings:
         warn_once(
-            f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
-            "guarantee covers it",
+            f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, "
+            "or made of a row more than one, no guarantee covers it",
             PrivacyWarning,
         )
     return [UNCLEAR.format(step=finding.step) for finding in findings]

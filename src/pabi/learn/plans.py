@@ -455,7 +455,10 @@ WEIGHTS = "class_weight is public"
 MOST_WEIGHT = "max_sample_weight is public, and a record's weight depends on that record alone"
 ENROLLED = "every enrolled user has a record; their number is public"
 AGAIN = "this estimator, or a clone of it, was fitted before: what those fits cost is counted apart"
-UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
+UNCLEAR = (
+    "the step {step!r} treats every row by itself, and keeps their number; it learnt nothing from the same "
+    "data: that could not be found out"
+)
 SELECTED = "the types of columns, by which they are selected, are public"
 TYPES = "whether cells are text, or numbers of one precision or another, before the step {step!r} is public"
 DENSITY = (
@@ -463,12 +466,13 @@ DENSITY = (
 )
 
 # Of files of before.
+LEARNT_NOTHING = "the step {step!r} learnt nothing from the same data: that could not be found out"
 REPEATED = "this is one fit of several within {holder}: what the others cost has to be added"
 LEARNT = "the step {step!r} learnt {learns} from the same data without privacy: what it shows is not covered"
 WORKER = "steps before this fit, which a worker did, learnt nothing from the same data: they were not seen"
 
 # What the rest of a program did with the same data, or may have done.
-_ELSEWHERE = (AGAIN, REPEATED, LEARNT, UNCLEAR, WORKER)
+_ELSEWHERE = (AGAIN, REPEATED, LEARNT, LEARNT_NOTHING, UNCLEAR, WORKER)
 
 
 def not_covered(assumptions: Iterable[str]) -> tuple[str, ...]:

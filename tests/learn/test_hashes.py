@@ -64,6 +64,25 @@ def test_a_step_with_other_values_than_it_released_has_no_guarantee():
     assert "was fitted after" in refused("privatelogisticregression", learn.guarantee_of, whole)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_step_that_released_nothing_holds_what_its_settings_say():
+    """Such as the fill of an imputer, in whose place nobody puts the mean of the records."""
+    fill = learn.PrivateImputer(strategy="constant", fill_value=0.5)
+    levels = learn.PrivateCategories(categories=[["1.0", "2"], ["true"], ["x"]])
+    model = learn.PrivateLogisticRegression(classes=[0, 1], epochs=2)
+    for step, held, learnt in (
+        (fill, np.array(["0.5", 0.5, 0.5], object), X.mean(axis=0)),
+        (levels, [("1.0", "2"), ("true",), ("x",)], [("1", "2"), ("true",), ("x", "y")]),
+    ):
+        whole = make_pipeline(step, model).fit(X, LABELS)
+        cost = learn.guarantee_of(whole)
+        name = "categories_" if step is levels else "statistics_"
+        setattr(step, name, held)  # as earlier versions wrote it
+        assert learn.guarantee_of(whole).curve == cost.curve
+        setattr(step, name, learnt)
+        assert "it holds other values" in refused(whole.steps[0][0], learn.guarantee_of, whole)
+
+
 def test_other_releases_and_searches():
     loss = pabi.Loss.logistic(1.0, l2=0.1)
     run = pabi.NoisySGD(

@@ -19,7 +19,9 @@ from sklearn.pipeline import Pipeline
 
 from pabi.budget.ledger import Ledger
 from pabi.describe.updates import StepSizes
+from pabi.execute.cells import text_of
 from pabi.execute.engine import Trained
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import ReleasedMoments
 from pabi.learn.guards import (
     UNKNOWN,
@@ -107,6 +109,7 @@ _ARRAYS, _TEXTS = (
     "OU",
 )  # kinds of numpy's types that are hashed by their bytes, or as lists
 _DEEPEST = 24  # of what stands within each other
+_MANY = 10**9  # records, of which noise hides nothing
 
 
 def parameters_hash(model: Any) -> str:
@@ -540,13 +543,33 @@ def _costs(path: str, step: Any) -> list[Guarantee]:
     if type(guarantee) is Guarantee:
         _refuse_changed(path, step, guarantee)
         return [guarantee]
-    declared = is_ours(step) and attributes.get("releases_") == ()  # there was nothing to release
+    if is_ours(step) and attributes.get("releases_") == ():  # there was nothing to release
+        _refuse_learnt(path, step)
+        return []
     require(
-        declared or not is_private(step),
+        not is_private(step),
         path,
         f"expected a fitted {type(step).__name__}: this one has no guarantee yet",
     )
     return []
+
+
+def _refuse_learnt(path: str, step: Any) -> None:
+    """Raises InvalidInput where a step that released nothing holds other values than its settings say."""
+    stated: Mapping[str, Any] = {}
+    if nothing := not step.plan(_MANY, step.n_features_in_).releases:
+        stated = step._learnt(Parts.of(np.zeros((1, step.n_features_in_))), (), None)
+    require(
+        nothing and all(_texts(getattr(step, k, ())) == _texts(own) for k, own in stated.items()),
+        path,
+        f"expected what the settings of this {type(step).__name__} say, which released nothing: it holds "
+        "other values",
+    )
+
+
+def _texts(values: Any) -> list[Any]:
+    """Levels, or cells, as they are compared; earlier versions wrote "1.0" for "1"."""
+    return [_texts(one) if isinstance(one, list | tuple) else text_of(one) for one in values]
 
 
 def _refuse_changed(path: str, step: Any, guarantee: Guarantee) -> None:

@@ -57,6 +57,13 @@ def model():
     return PrivateLogisticRegression(1.0, DELTA, 1.0, classes=[0, 1], batches=batches).fit(X, Y)
 
 
+def test_that_some_records_alone_are_protected_is_the_first_line():
+    text = RUN.guarantee(DELTA, position=3).to_json()
+    _, out, _ = verified(text, "--delta", "1e-5")
+    assert out.splitlines()[0] == "WARNING      it protects records of batch 3 alone"
+    assert table(text)[1]["warnings"] == ["it protects records of batch 3 alone"]
+
+
 def test_json_says_what_the_text_says():
     guarantee = RUN.guarantee(DELTA)
     status, data = table(guarantee.to_json())

@@ -219,10 +219,13 @@ def _lines(
 
 
 def _warnings(verdict: Verdict, data: dict[str, Any]) -> tuple[str, ...]:
-    """The assumptions that tell of other uses of the same data: no proof can cover those."""
+    """The assumptions that tell of other uses of the same data, which no proof can cover; and whom alone the
+    numbers protect."""
     from pabi.learn.plans import not_covered
+    from pabi.tradeoff.guarantee import limits
 
-    return not_covered((*verdict.assumptions, *stated_besides(data, verdict)))
+    every = (*verdict.assumptions, *stated_besides(data, verdict))
+    return (*not_covered(every), *(f"it protects {limit}" for limit in limits(every)))
 
 
 def _sentences(texts: Any) -> list[str]:

@@ -239,7 +239,7 @@ def _promise(
 
 def _alarms(guarantee: Guarantee, verdict: Verdict, source: Source) -> Iterator[Paragraph]:
     """What voids the promise, before anything else."""
-    for limit in limits(guarantee):
+    for limit in limits(guarantee.assumptions):
         if limit == TESTING:
             yield _alarm(f"This protects nobody: {limit}.")
         else:

@@ -684,7 +684,13 @@ class Guarantee(Readings):
     def __str__(self) -> str:
         at = self._reading_delta
         unit = () if self.unit == "record" else (self.unit,)
-        details = (curve_in_words(self.curve), self.adjacency, *unit, self.method, *limits(self))
+        details = (
+            curve_in_words(self.curve),
+            self.adjacency,
+            *unit,
+            self.method,
+            *limits(self.assumptions),
+        )
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
     def __repr__(self) -> str:
@@ -701,7 +707,7 @@ class Guarantee(Readings):
             ("adjacency", f"{self.adjacency}: {adjacent(self.adjacency, self.unit)}"),
             ("method", self.method),
         ]
-        rows += [("WARNING", limit) for limit in limits(self)]
+        rows += [("WARNING", limit) for limit in limits(self.assumptions)]
         title = f"{count} assumption{'s' * (count != 1)}"
         folded = showing.folded(title, showing.items(self.assumptions))
         return showing.facts(rows) + self._small_picture() + folded
@@ -740,17 +746,17 @@ def require_guarantee(field: str, value: Any, expected: str = "a pabi.Guarantee"
     require(type(value) is Guarantee, field, f"expected {expected}, got a {type(value).__name__}")
 
 
-def limits(guarantee: Guarantee) -> tuple[str, ...]:
-    """What keeps its numbers from being those of everybody: that a test protects nobody, or of which batch's
-    records alone it speaks."""
-    spoken = map(_ONE_BATCH.fullmatch, guarantee.assumptions)
+def limits(assumptions: Sequence[str]) -> tuple[str, ...]:
+    """What keeps numbers from being those of everybody: that a test protects nobody, or of which batch's
+    records alone they are."""
+    spoken = map(_ONE_BATCH.fullmatch, assumptions)
     alone = tuple(f"{one[1]}s of {one[2]} alone" for one in spoken if one is not None)
-    return (*((TESTING,) if TESTING in guarantee.assumptions else ()), *alone)
+    return (*((TESTING,) if TESTING in assumptions else ()), *alone)
 
 
 def require_unlimited(field: str, guarantee: Guarantee) -> None:
     """InvalidInput for one that `limits` says something of, where only its numbers are taken."""
-    for limit in limits(guarantee):
+    for limit in limits(guarantee.assumptions):
         who = "somebody" if limit == TESTING else "everybody"
         raise InvalidInput(field, f"expected one that protects {who}, got one of {limit!r}")
 

@@ -234,6 +234,8 @@ def test_the_size_is_counted_in_its_unit(unit, counted):
 
 
 def test_test_runs_refusals_and_several_releases_are_told_first():
+    text = guarantee().for_testing().report("hf")
+    assert yaml.safe_load(text.split("---")[1])["differential_privacy"]["limits"] == TESTING
     text = guarantee().for_testing().report()
     assert text.index(TESTING) < text.index("| Protects")
     assert "Do not rely on this. This protects nobody" in text

@@ -23,6 +23,8 @@ def test_what_is_released_is_said():
     for released, changes in (("last iterate", {}), ("release", {"release": "path"})):
         left, _ = dataclasses.replace(RUN, **changes).guarantee().plot()
         assert left.get_lines()[0].get_label().startswith(f"{released} (")
+    left, _ = RUN.guarantee().for_testing().plot()
+    assert "testing only" in left.get_lines()[0].get_label()
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ from pabi.show.themes import (
     style,
 )
 from pabi.tradeoff import Product
+from pabi.tradeoff.guarantee import limits
 
 if TYPE_CHECKING:
     from pabi.audits.auditing import Audit
@@ -418,7 +419,8 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
 
 def _curves(guarantee: Guarantee, colours: Palette) -> list[tuple[Any, str, str, str]]:
     released = "last iterate" if HIDDEN in guarantee.assumptions else "release"
-    method = guarantee.method.replace("$", r"\$")  # between two of them matplotlib reads formulas
+    method = "; ".join((guarantee.method, *limits(guarantee.assumptions)))
+    method = method.replace("$", r"\$")  # between two of them matplotlib reads formulas
     curves = [(guarantee.curve, f"{released} ({method})", colours.ours, "-")]
     if guarantee.composition is not None and guarantee.method != "composition":
         curves.append((guarantee.composition, "every iterate (composition)", colours.other, "--"))

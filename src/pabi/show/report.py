@@ -731,6 +731,7 @@ def _metadata(
         ("unit", guarantee.unit),
         ("method", guarantee.method),
         ("verified", verdict.ok),
+        *((("limits", "; ".join(limited)),) if (limited := limits(guarantee.assumptions)) else ()),
     )
 
 

@@ -262,6 +262,17 @@ def test_what_protects_nobody_or_some_alone_is_not_composed_with():
         )
 
 
+def test_a_file_that_states_less_than_its_certificate_proves_is_not_composed_with():
+    honest = pabi.compose(replace(MOMENTS, noise_std=20.0).guarantee(DELTA), BESIDE)
+    read = pabi.Guarantee.from_json(honest.to_json())
+    assert pabi.calibrate(MOMENTS, 9.0, DELTA, besides=[read]).noise_std > 0.0
+    less = replace(read, curve=pabi.tradeoff.Gaussian(1e-3), tuned_at=None)
+    for edited in (pabi.Guarantee.from_json(less.to_json()), pabi.compose(less, BESIDE)):
+        assert "expected a certificate that verifies" in refused(
+            "besides", pabi.calibrate, MOMENTS, 9.0, DELTA, besides=[edited]
+        )
+
+
 # Of every kind what is changed, and those of its parameters that ε tells apart there.
 FORGETTING_LITTLE = a_run(loss=pabi.Loss.logistic(feature_norm=1.0))  # ε grows for ever
 EVERY = {

@@ -119,7 +119,8 @@ def calibrate(
     InvalidInput
         For no target or several, where the parameter cannot change the guarantee, where any number of epochs
         or steps or any time meets the target, and for an argument that is out of range or of another type;
-        for `besides` of another adjacency or unit than the run's, of tests, or of one batch's records alone.
+        for `besides` of another adjacency or unit than the run's, of tests, of one batch's records alone, or
+        whose certificates do not verify.
 
     Warns
     -----

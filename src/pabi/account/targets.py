@@ -16,12 +16,10 @@ from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
 from pabi.tradeoff.guarantee import (
-    SEVERAL,
     Guarantee,
     reading,
-    require_guarantee,
+    require_besides,
     require_same_forgetting,
-    require_unlimited,
 )
 
 # Each reading, and what it is read at.
@@ -170,8 +168,7 @@ def composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
         kind = type(besides).__name__
         raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
     for other in others:
-        require_guarantee("besides", other, SEVERAL)
-        require_unlimited("besides", other)
+        require_besides("besides", other)
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
             must_be(its == own, "besides", f"{name} {own!r} as of the run", its)

@@ -63,7 +63,7 @@ from pabi.learn.search_plans import (
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, up
-from pabi.tradeoff.guarantee import Guarantee, require_unlimited
+from pabi.tradeoff.guarantee import Guarantee, require_besides
 
 _BY_THE_GRID = 2.0**-22  # of what one record moves, what rounding a sum of hits may add
 SCORED_PUBLICLY = "the records that score the trials are public"
@@ -285,8 +285,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     def _besides(self) -> tuple[Guarantee, ...]:
         validate.instance("besides", self.besides, list | tuple, "a list of guarantees")
         for one in self.besides:
-            validate.exactly("besides", one, Guarantee, "pabi.Guarantee objects")
-            require_unlimited("besides", one)
+            require_besides("besides", one)
         return tuple(self.besides)
 
     def _candidates(self) -> int:

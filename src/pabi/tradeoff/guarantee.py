@@ -761,6 +761,18 @@ def require_unlimited(field: str, guarantee: Guarantee) -> None:
         raise InvalidInput(field, f"expected one that protects {who}, got one of {limit!r}")
 
 
+def require_besides(field: str, value: Any) -> None:
+    """InvalidInput unless a release can be counted beside others: it protects everybody, and a certificate
+    verifies. What was read from a file may state less than that proves."""
+    from pabi.verification import verify
+
+    require_guarantee(field, value, SEVERAL)
+    require_unlimited(field, value)
+    if value.proof is not None and not value.verified:
+        verdict = verify(value)
+        require(verdict.ok, field, f"expected a certificate that verifies: {verdict.reason}")
+
+
 def require_same_forgetting(field: str, one: Any, other: Any) -> None:
     """InvalidInput where two guarantees of forgetting, or a description and one, may compare with different
     retrained models."""

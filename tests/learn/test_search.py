@@ -15,13 +15,15 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 import pabi
 from pabi import learn
 from pabi.execute.checkpoint import TrialLaw
 from pabi.execute.sums import UserRows
+from pabi.learn.plans import ONE_FIT
 from pabi.learn.search_plans import Tables, labels_of, scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 from support.every_case import every, refused
@@ -173,6 +175,26 @@ def test_steps_of_the_best_model_cost_what_the_search_does():
     both = learn.guarantee_of(make_pipeline(first, second, other))
     one_after_the_other = pabi.compose(fitted.guarantee_, other.guarantee_)
     assert both.epsilon(DELTA) == one_after_the_other.epsilon(DELTA)
+
+
+@pytest.mark.filterwarnings("ignore")
+@every("of", ["a range", "columns"])
+def test_a_search_assumes_what_a_fit_does(of):
+    """That it is one fit alone is not true of it."""
+    X, y = table(2000)
+    plain = {"epochs": 1, "batches": pabi.FullBatch(), "precondition": None, "clip_norm": None}
+    if of == "a range":
+        one, name = learn.PrivateLinearRegression(target_range=(0, 1), **plain), ""
+    else:
+        levels = OneHotEncoder(categories=[[0.0, 1.0]], handle_unknown="ignore")
+        columns = ColumnTransformer([("levels", levels, [0])], remainder="passthrough")
+        one = make_pipeline(columns, PolynomialFeatures(), logistic(**plain))
+        name = "privatelogisticregression__"
+    fit = learn.guarantee_of(one.fit(X, y)).assumptions
+    found = search(one, {f"{name}l2": [0.0]}).fit(X, y, X_public=X[:9], y_public=y[:9])
+    assert set(fit) - set(found.guarantee_.assumptions) == {ONE_FIT}
+    said = "target_range is public" if of == "a range" else "before the step 'polynomialfeatures'"
+    assert any(said in sentence for sentence in fit)
 
 
 def reachable(thing, seen):

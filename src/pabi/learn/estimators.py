@@ -238,6 +238,10 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             progress=bool(self.verbose),
         )
 
+    def _of_range(self) -> tuple[str, ...]:
+        """What a guarantee assumes of the range of targets."""
+        return ()
+
     def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
         """The release for the range of targets, None where there is none."""
         return None

@@ -409,8 +409,7 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
         f"expected an estimator, got a {type(model).__name__}",
     )
     parts = list(_parts_of("model", model))
-    assumed = [sentence for path, part in parts for sentence in _assumed_of(path, part)]
-    assumed += assumed_unknown(model, strict=strict)
+    assumed = [*assumed_known(model), *assumed_unknown(model, strict=strict)]
     refuse_out_of_turn(model)
     guarantees = _not_covered([one for part in parts for one in _costs(*part)], parts)
     require(guarantees, "model", "expected a fitted step with a guarantee, found none")
@@ -418,6 +417,12 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     whole = whole.assuming(*assumed) if assumed else whole
     note = note_of_whole(model)
     return whole if models_in(whole.notes) == note.get(MODELS) else whole.noting(note)
+
+
+def assumed_known(model: Any) -> tuple[str, ...]:
+    """What is assumed of the known steps of a fitted model, as sentences."""
+    parts = _parts_of("model", model)
+    return tuple(sentence for path, part in parts for sentence in _assumed_of(path, part))
 
 
 def assumed_unknown(model: Any, *, strict: bool) -> list[str]:

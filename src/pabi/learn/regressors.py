@@ -182,8 +182,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
                 self._refuse_with_private_range(keep_state)
             else:
                 targets = targets.mapped(self._scale().seen)
-            ranged = not self._private and self.target_range is not None
-            self._train(rows, targets, *outputs, beside=beside, sentences=(RANGE,) * ranged)
+            self._train(rows, targets, *outputs, beside=beside, sentences=self._of_range())
         return self
 
     # A range that is found privately.
@@ -195,6 +194,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             return False
         validate.choice("target_range", self.target_range, (PRIVATE,))
         return True
+
+    def _of_range(self) -> tuple[str, ...]:
+        return (RANGE,) if self.target_range is not None and not self._private else ()
 
     def _refuse_with_private_range(self, state: StateFile | None = None) -> None:
         """Raises InvalidInput for what would have to be in units of a range that is not known yet."""

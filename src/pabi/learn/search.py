@@ -456,6 +456,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             PREPROCESSING,
             *((LABELS,) if labels else ()),
             *((WEIGHTS,) if weighted else ()),
+            *(sentence for one in last for sentence in one._of_range()),
+            *(sentence for one in sized for sentence in one.assumed),
             SCORED_PUBLICLY if public else SCORED_ALONE,
         )
         certified: Guarantee = self.plan_.guarantee.assuming(*sentences)

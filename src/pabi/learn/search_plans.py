@@ -27,7 +27,7 @@ from pabi.execute.sums import UserRows
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.guards import count_users, counted_apart, fitted_to
 from pabi.learn.imputer import PrivateCategories, learns_levels
-from pabi.learn.pipelines import guarantee_of
+from pabi.learn.pipelines import assumed_known, guarantee_of
 from pabi.learn.plans import ONE_FIT, TrainingPlan, together
 from pabi.learn.private_scores import SCORES
 from pabi.learn.schema import targets_of
@@ -58,6 +58,7 @@ class Sized:
 
     `model`: as the setting has it, unfitted. `n`, `d`: rows, or users, and columns of its last step.
     `outputs`: classes or targets. `before`: what steps before the last one cost. `unit`: "record" or "user".
+    `assumed`: what is assumed of known steps before the last one.
     """
 
     settings: Settings
@@ -67,6 +68,7 @@ class Sized:
     outputs: int
     before: tuple[Guarantee, ...] = ()
     unit: str = "record"
+    assumed: tuple[str, ...] = ()
 
     def plan(self, epsilon: float, delta: float) -> TrainingPlan:
         """What the last step does in a trial with this setting, at (ε, δ)."""
@@ -398,10 +400,10 @@ def measured(
     """The setting with the public numbers that its cost follows from, by the tables."""
     model = with_settings(estimator, settings, classes)
     count_users(model, None if tables.groups is None else tables.groups.users)
-    before, width = _preceding(model, tables)
+    before, width, assumed = _preceding(model, tables)
     outputs = _outputs(tables.cells.first()) if classes is None else len(classes)
     unit = "record" if tables.groups is None else "user"
-    return Sized(settings, model, tables.trained, width, outputs, before, unit)
+    return Sized(settings, model, tables.trained, width, outputs, before, unit, assumed)
 
 
 def sized_blindly(estimator: Any, settings: Settings, n: int, d: int, outputs: int) -> Sized:
@@ -417,10 +419,11 @@ def sized_blindly(estimator: Any, settings: Settings, n: int, d: int, outputs: i
     return Sized(settings, model, n, d, outputs)
 
 
-def _preceding(model: Any, tables: Tables) -> tuple[tuple[Guarantee, ...], int]:
-    """(What the steps before the last one cost, how many columns they give): both are public."""
+def _preceding(model: Any, tables: Tables) -> tuple[tuple[Guarantee, ...], int, tuple[str, ...]]:
+    """(What the steps before the last one cost, how many columns they give, what is assumed of them): all of
+    it is public."""
     if not isinstance(model, Pipeline) or len(model.steps) == 1:
-        return (), tables.width
+        return (), tables.width, ()
     _refuse_before(model[:-1])
     fitted = counted_apart(clone(model[:-1]))
     with warnings.catch_warnings():
@@ -433,14 +436,14 @@ def _preceding(model: Any, tables: Tables) -> tuple[tuple[Guarantee, ...], int]:
         "estimator",
         "expected steps of this library for a large table, one that made an array is among them",
     )
-    width = _width_of(image, tables.y)
+    width, assumed = _width_of(image, tables.y), assumed_known(fitted)
     try:
         whole = guarantee_of(fitted, strict=False)
     except InvalidInput as no:
         if no.field != "model":
             raise
-        return (), width
-    return (_of_any_fit(whole),), width
+        return (), width, assumed
+    return (_of_any_fit(whole),), width, assumed
 
 
 def _refuse_before(steps: Pipeline) -> None:

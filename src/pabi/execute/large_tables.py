@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,6 @@ _EXPECTED = (
     "expected a folder, a pattern or a list of Parquet, Feather or Arrow files, an .npy file, a dataset, a "
     "table or a stream of Arrow's, a memory-mapped, Zarr or dask array, or a frame of dask's or polars'"
 )
-_TWICE = "expected every file once: a record that is read twice counts twice"
 
 
 APART = (
@@ -402,8 +401,6 @@ def _opened(data: Any, scratch: str | os.PathLike[str] | None) -> Any:
         or is_dataset(data)
     )
     require(is_table, "X", f"{_EXPECTED}, got a {type(data).__name__}")
-    files = list(_files_within(data))
-    require(len(set(files)) == len(files), "X", _TWICE)
     if getattr(data, "ndim", 2) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")
     columns = list(getattr(data, "columns", ()))
@@ -419,16 +416,10 @@ def _files(paths: list[str]) -> list[str]:
     """The files that folders, patterns and names stand for. Raises InvalidInput where one is missing."""
     files = [file for path in paths for file in _files_at(path)]
     if len({os.stat(file)[1:3] for file in files}) < len(files):  # numbers of files and devices
-        raise InvalidInput("X", _TWICE)
+        raise InvalidInput(
+            "X", "expected every file once: a record that is read twice counts twice"
+        )
     return files
-
-
-def _files_within(data: Any) -> Iterator[str]:
-    """The files of a dataset of Arrow's, also of one that is made of others."""
-    if is_dataset(data):
-        yield from getattr(data, "files", ())
-        for part in getattr(data, "children", ()):
-            yield from _files_within(part)
 
 
 def _files_at(path: str) -> list[str]:

@@ -45,7 +45,7 @@ BAD_RUNS = [
 BAD_SAMPLERS = [
     ("langevin_chain", {"step_size": None}, "step_size: missing: a langevin_chain needs it"),
     ("langevin_chain", {"steps": 0}, "steps"),
-    ("langevin_chain", {"temperature": 1.0}, "did you mean inverse_temperature"),
+    ("langevin_chain", {"temperature": 1.0}, "write inverse_temperature=n"),
     ("langevin_diffusion", {"time": -1.0}, "time"),
     ("langevin_diffusion", {"inverse_temperature": "hot"}, "inverse_temperature"),
     ("exponential_mechanism", {"diameter": None}, "diameter: missing"),

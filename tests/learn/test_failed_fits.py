@@ -64,8 +64,9 @@ def after_the_moments(patch, error):
 
 
 def at_the_end(patch, error):
-    for module in (forgetting_module, learn.scaler, columns_module, learn.search):
+    for module in (forgetting_module, learn.scaler, columns_module):
         patch.setattr(module, "notes_of", raising(error))
+    patch.setattr(learn.search, "keep_whole", raising(error))
 
 
 PLACES = {"table": at_the_table, "moments": after_the_moments, "end": at_the_end}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import pabi
@@ -188,5 +189,9 @@ TestForgetMachine.settings = settings(
 @pytest.mark.nightly
 def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
     monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(7))
-    with pytest.raises(AssertionError, match="one noise"):
+    # Tried again, the same steps may meet none: states have secrets of their own.
+    with pytest.raises((AssertionError, FlakyFailure)) as caught:
         run_state_machine_as_test(ForgetMachine, settings=ONCE)
+    assert any(
+        "one noise" in str(one) for one in getattr(caught.value, "exceptions", [caught.value])
+    )

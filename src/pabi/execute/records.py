@@ -86,8 +86,6 @@ class Records:
         Rows and columns of X.
     sparse : bool
         Whether X is held as a sparse matrix.
-    centre, reach : (d,) array or None
-        Centres and half widths of the ranges.
     shortened : bool
         Whether some row was scaled down or clipped, a fact about the data.
 

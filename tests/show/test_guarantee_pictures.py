@@ -21,7 +21,8 @@ RUN = pabi.NoisySGD(pabi.Loss.logistic(feature_norm=1.0, l2=0.01), n=10_000, **_
 
 def test_what_is_released_is_said():
     for released, changes in (("last iterate", {}), ("release", {"release": "path"})):
-        left, _ = dataclasses.replace(RUN, **changes).guarantee().plot()
+        run = dataclasses.replace(RUN, batches=pabi.Cyclic(100), **changes)
+        left, _ = run.guarantee().plot()
         assert left.get_lines()[0].get_label().startswith(f"{released} (")
     left, _ = RUN.guarantee().for_testing().plot()
     assert "testing only" in left.get_lines()[0].get_label()

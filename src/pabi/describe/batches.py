@@ -676,7 +676,7 @@ OTHER_NUMBERS = {
     "batch_size": _SIZE,
     "expected_batch_size": _SIZE,
     "sample_rate": "a scheme has the size of a batch: write size={} times the number of records",
-    "drop_last": "a scheme says how many records it leaves out: write spare=n % size",
+    "drop_last": "ShuffleOnce and Reshuffle are told what they leave out: write spare=n % size",
 }
 for _scheme in SCHEMES.values():
     _scheme.__init__ = answering(OTHER_NUMBERS)(_scheme.__init__)  # type: ignore[method-assign]

@@ -57,6 +57,14 @@ def gradient_gap_of(
             missing,
             "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
         )
+    return gap_of(bound, n, adjacency)
+
+
+def gap_of(bound: float, n: int, adjacency: Adjacency) -> float:
+    """How far the mean gradients of adjacent data sets are apart at most, rounded up.
+
+    `bound`: the largest norm of a record's.
+    """
     return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 

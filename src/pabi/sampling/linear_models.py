@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.describe.accounted import Adjacency, changed, checked_adjacency
-from pabi.describe.langevin import LangevinChain
+from pabi.describe.accounted import Adjacency, checked_adjacency
+from pabi.describe.langevin import LangevinChain, gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.runs import COUNT, Prox
 from pabi.describe.scalar_losses import LinearLoss, Logistic, Squared
@@ -162,11 +162,6 @@ def from_log_density(
         )
     gradient = MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound, of_prior)
     return Posterior(chain, gradient)
-
-
-def gap_of(bound: float, n: int, adjacency: Adjacency) -> float:
-    """How far the mean gradients of adjacent data sets are apart at most, rounded up."""
-    return fraction_up(Fraction(bound) * changed(adjacency) / n)
 
 
 def _ends(field: str, value: Any) -> tuple[Fraction, Fraction]:

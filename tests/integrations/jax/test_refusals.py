@@ -320,6 +320,29 @@ def test_networks_are_told_from_linear_models_of_several_outputs(start, own, lin
             assert "for each output" in told
 
 
+def dropped(own):
+    """A loss of what a record's key leaves of its features."""
+
+    def of_some(params, example):
+        row, key = example
+        return own(params, row * jax.random.bernoulli(key, 0.5, row.shape))
+
+    return of_some
+
+
+@every("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_networks_of_records_with_keys_are_told_as_well(kind):
+    with jax.enable_x64(True):
+        row = jax.ShapeDtypeStruct((3,), np.float64), jax.random.key(0, impl=kind)
+        trace = jax.make_jaxpr
+        linear = trace(jax.grad(dropped(of_classes)))(SEVERAL, row)
+        refuse_networks(jax, "per_example_loss", linear, outputs=True)
+        layers = trace(jax.grad(dropped(of_layers)))(LAYERS, row)
+        for outputs in (True, False):
+            given = (jax, "per_example_loss", layers)
+            refused("per_example_loss", refuse_networks, *given, outputs=outputs)
+
+
 def test_a_network_described_as_softmax_is_refused(tmp_path):
     described = clipped(Loss.softmax(1.0, l2=1.0), clip_norm=1.5, epochs=50, step_size=0.5)
     changes = {"params": LAYERS, "per_example_loss": of_layers, "run": described}

@@ -24,6 +24,7 @@ _MIXED = (
 _POINTS = 8  # at which gradients are compared
 _ROUNDINGS = 1e-6  # relative: by how much they may be apart
 _THREEFRY = "key<fry>"  # the keys of which several at once are used each by itself
+_KEYS = {_THREEFRY: "threefry2x32", "key<rbg>": "rbg", "key<urbg>": "unsafe_rbg"}  # their names
 
 
 def operations(jax: Any, program: Any) -> Iterator[Any]:
@@ -80,9 +81,7 @@ def refuse_networks(jax: Any, field: str, traced: Any, *, outputs: bool) -> None
 
     Made-up records are looked at, and no others.
     """
-    gradients = _at_made_up_points(jax, traced)
-    if not gradients:
-        return
+    gradients = _at_made_up_points(jax, field, traced)
     if outputs:
         fine, expected = all(map(_by_outputs, zip(*gradients, strict=True))), "for each output"
     else:
@@ -118,14 +117,15 @@ def _along_one(columns: Any) -> bool:
     return bool((np.linalg.norm(rest, axis=0) <= _ROUNDINGS * norms).all())
 
 
-def _at_made_up_points(jax: Any, traced: Any) -> list[Any]:
-    """The gradients of one made-up record at several points, each in all arrays of parameters; none of a
-    record that has keys, for which nothing is made up."""
+def _at_made_up_points(jax: Any, field: str, traced: Any) -> list[Any]:
+    """The gradients of one made-up record at several points, each in all arrays of parameters. Raises
+    InvalidInput for a record with keys of a kind for which nothing can be made up."""
     kinds, generator = [variable.aval for variable in traced.jaxpr.invars], np.random.default_rng(0)
-    if not all(isinstance(kind.dtype, np.dtype) for kind in kinds):
-        return []
     count = len(traced.jaxpr.outvars)
-    example = [_made_up(kind, generator) for kind in kinds[count:]]
+    example = [
+        _made_up(kind, generator) if isinstance(kind.dtype, np.dtype) else _keys(jax, field, kind)
+        for kind in kinds[count:]
+    ]
     # A module of its own, which `import jax` alone does not load.
     gradient = jax.jit(extra("jax.extend.core", "jax").jaxpr_as_fun(traced))
     return [
@@ -139,6 +139,14 @@ def _made_up(kind: Any, generator: np.random.Generator) -> Any:
     whole = kind.dtype.kind in "iub"
     drawn = generator.integers(0, 2, kind.shape) if whole else generator.normal(size=kind.shape)
     return np.asarray(drawn, dtype=kind.dtype)
+
+
+def _keys(jax: Any, field: str, kind: Any) -> Any:
+    """Keys of a type and shape."""
+    name = _KEYS.get(str(kind.dtype))
+    require(name is not None, field, f"expected keys of JAX's own generators, got {kind.dtype}")
+    key = jax.random.key(0, impl=name)
+    return jax.random.split(key, kind.shape) if kind.shape else key
 
 
 def _dtype(variable: Any) -> Any:

@@ -233,7 +233,8 @@ def test_a_trainer_from_outside_is_audited(monkeypatch):
     assert not result.refuted
     assert not result.not_as_described
     assert result.conformity.trainings == 2_000
-    assert result.mu_lower > 0.4 * result.guarantee.mu
+    # Of fresh noise it is .52 with a standard deviation of .06.
+    assert result.mu_lower > 0.2 * result.guarantee.mu
     assert result.law is None
     half_the_noise(monkeypatch)
     result = audited_from_outside()

@@ -173,7 +173,7 @@ def test_models_that_cannot_be_compared(model, tmp_path):
     skops.io.dump(contextlib.nullcontext(), foreign)
     text = model.guarantee_.to_json()
     for file, words in (
-        (broken, "expected a model (skops, or"),
+        (broken, "expected a model (skops, a state"),
         (foreign, "of pabi's types only"),
         (tmp_path / "dict.skops", "expected a"),
         (tmp_path / "nowhere.skops", "saved): No such file"),

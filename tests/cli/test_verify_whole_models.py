@@ -119,7 +119,7 @@ def test_what_was_changed_is_not_the_one(bare, tmp_path):
         assert any(word in found.reason for word in says.split("|")), (how, found.reason)
     better = logistic(noise_std=50.0).fit(X, Y).guarantee_
     found = verdict(changed(guarantee_=better)(copy.deepcopy(bare)), bare.guarantee_, tmp_path)
-    assert found.reason == "its own guarantee is another"
+    assert "changed after its fit" in found.reason
     # What is no part of an estimator has no hash, so that no guarantee notes it.
     with pytest.raises(InvalidInput, match="model: a PrivateLogisticRegression holds rows_"):
         model_hash(changed(rows_=X)(copy.deepcopy(bare)))

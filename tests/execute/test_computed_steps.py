@@ -28,6 +28,7 @@ from pabi.execute.computed_steps import (
     _of_a_gradient,
     _reach,
     as_computed,
+    paid_for,
     rests_on,
     rounding_of,
 )
@@ -290,20 +291,15 @@ def test_what_nothing_bounds_is_assumed():
     def own(x, rows):
         return GRADIENTS(x, rows)
 
-    assert (
-        ACCURATE
-        in trained(
-            run_of(Loss.convex(0.25, gradient_bound=1.0), **hidden), own
-        ).guarantee.assumptions
+    stated = trained(run_of(Loss.convex(0.25, gradient_bound=1.0), **hidden), own).guarantee
+    assert ACCURATE in stated.assumptions
+    thresholding = trained(
+        run_of(Loss.softmax(1.0), prox=prox.nuclear_norm(0.1), **hidden),
+        learn.SoftmaxGradients(learn.Records(ROWS, 1.0), CODES, K),
+        np.zeros((D, K)),
     )
-    assert (
-        ACCURATE
-        in trained(
-            run_of(Loss.softmax(1.0), prox=prox.nuclear_norm(0.1), **hidden),
-            learn.SoftmaxGradients(learn.Records(ROWS, 1.0), CODES, K),
-            np.zeros((D, K)),
-        ).guarantee.assumptions
-    )
+    assert thresholding.run.rounding > 0.0
+    assert not {ACCURATE, EXACT} & set(thresholding.guarantee.assumptions)
     whole = trained(run_of(Loss.logistic(1.0), release="path", **hidden)).guarantee
     assert not {ACCURATE, EXACT} & set(whole.assumptions)
     unbounded = run_of(Loss.convex(0.25), gradient_sensitivity=1.0, **hidden)
@@ -315,6 +311,48 @@ def test_what_nothing_bounds_is_assumed():
     large = run_of(Loss.logistic(1.0), rounding=1e-3, **hidden)
     assert trained(large).run.rounding == 1e-3
     assert trained(large).guarantee.epsilon(1e-5) > run.guarantee().epsilon(1e-5) * 1.0001
+
+
+ROUGH = [
+    (Loss.lipschitz(1.0), {}),
+    (Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0), {}),
+    (Loss.holder(0.5, 1.0, gradient_bound=1.0), {}),
+    (Loss.holder(0.0, 1.0, gradient_bound=1.0), {}),
+    (Loss.saddle(1.0), {}),
+    (Loss.unknown(), {"clip_norm": 1.0}),
+]
+
+
+@every(("loss", "clipped"), ROUGH)
+@every("batches", [FullBatch(), pabi.FixedSize(1)])
+def test_gradients_that_jump_are_charged_for(loss, clipped, batches):
+    """A path in a small ball that hides them: its noise is raised so that it costs no more."""
+    run = NoisySGD(
+        loss,
+        2,
+        batches,
+        steps=2000,
+        step_size=0.01,
+        noise_std=100.0,
+        prox=prox.ball(0.5),
+        **clipped,
+    )
+    proven = run.guarantee()
+    assert "hidden" in " ".join(proven.assumptions)
+    louder, cost = paid_for(run, 1e-5, (D,), own=False)
+    assert 1e-9 < louder.rounding < 1e-4
+    assert cost.epsilon(1e-5) <= proven.epsilon(1e-5)
+    assert np.max(louder.noise_std) < 100.2
+    assert rests_on(louder, (D,), own=False) == (ACCURATE,)
+    assert replace(run, rounding=louder.rounding).guarantee().epsilon(1e-5) > proven.epsilon(1e-5)
+
+
+def test_where_jumps_may_be_of_any_size_is_said():
+    """Without a jump nothing keeps what rounding does to gradients in proportion."""
+    run = NoisySGD(
+        *(Loss.lipschitz(1.0, l2=150.0), 2, FullBatch()), steps=9, step_size=0.01, noise_std=1.0
+    )
+    assert rounding_of(run, (D,))[0] == math.inf
 
 
 AWAY = np.array([0.5, -2.0, 1e-9, 0.0, 3.0])
@@ -382,7 +420,53 @@ def test_maps_are_no_farther_from_exact_ones_than_bounded(chosen):
             pairs = zip(chosen(x, step).tolist(), exact(x.tolist()), strict=True)
             gap = [mpmath.mpf(a) - b for a, b in pairs]
             off = mpmath.sqrt(sum(one * one for one in gap))
-            assert off <= _of_the_map(chosen, np.float64(step), size, D)
+            assert off <= _of_the_map(chosen, np.float64(step), size, (D,))
+
+
+def thresholded(x, threshold):
+    left, values, right = mpmath.svd_r(mpmath.matrix(x.tolist()))
+    return left * mpmath.diag([max(one - threshold, 0) for one in values]) * right
+
+
+def alike(x):
+    return np.column_stack([x, x[:, :1], 0.0 * x[:, :1]])
+
+
+def skewed(*parts):
+    """Decompositions that are none, as far as the last of them can be told."""
+
+    def svd(x, full_matrices):
+        left, values, right = SVD(x, full_matrices=full_matrices)
+        if "fails" in parts:
+            raise np.linalg.LinAlgError
+        left = left * (1.0 + 1e-9 * ("longer" in parts))
+        values = values + 1e-9 * ("moved" in parts)
+        return left, values, right[::-1] if "turned" in parts else right
+
+    return svd
+
+
+SVD = np.linalg.svd
+
+
+@every("wrong", [(), ("fails",), ("longer",), ("moved",), ("turned",)])
+@every("shape", [(1, 1), (1, 4), (3, 3), (5, 2)])
+def test_singular_values_are_thresholded_as_near_as_bounded(monkeypatch, shape, wrong):
+    """Whoever decomposes: what is wrong is found, and done again in many digits."""
+    rng, map_of = np.random.default_rng(3), prox.nuclear_norm(0.6)
+    monkeypatch.setattr(np.linalg, "svd", skewed(*wrong))
+    again, by_rotations = [], pabi.describe.prox._by_rotations
+    monkeypatch.setattr(
+        pabi.describe.prox, "_by_rotations", lambda *a: again.append(1) or by_rotations(*a)
+    )
+    for scale in (1e-200, 1.0, 1e200):
+        for x in (rng.normal(size=shape), np.ones(shape), alike(rng.normal(size=shape))):
+            with mpmath.workdps(60):
+                exact = thresholded(x * scale, mpmath.mpf(0.5 * scale) * mpmath.mpf(0.6))
+                gap = mpmath.norm(mpmath.matrix(map_of(x * scale, 0.5 * scale).tolist()) - exact)
+                least = prox.nuclear_norm.relative_error(*x.shape)
+                assert gap <= least * mpmath.norm(mpmath.matrix((x * scale).tolist()))
+    assert bool(again) == bool(wrong) or (wrong == ("turned",) and 1 in shape)
 
 
 def test_parts_of_a_run_have_the_noise_of_one_guarantee(tmp_path):

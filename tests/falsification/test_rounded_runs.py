@@ -188,6 +188,72 @@ def secret_batches(rng) -> Rounded:
     return Rounded(both[0], most / std, real=both[1])
 
 
+def best_shift(moduli, widths, pull, std) -> float:
+    """The least μ of Theorem 1 that a grid of distances z ← ω(min(z, width)) + s − a finds, z = 0 at last."""
+    share = np.linspace(0.0, 1.0, 301 if len(std) == 2 else 81)
+    z, square = np.zeros(1), np.zeros(1)
+    for k, (omega, width) in enumerate(zip(moduli, widths, strict=True)):
+        near = np.minimum(z, width)
+        owed = np.where(near > 0.0, omega(near), 0.0) + pull[k]
+        left = np.multiply.outer(owed, share if k < len(std) - 1 else share[:1])
+        square = (square[:, None] + ((owed[:, None] - left) / std[k]) ** 2).ravel()
+        z = left.ravel()
+    return float(np.sqrt(square.min()))
+
+
+def jumping_steps(rng, absorbed=1.0) -> Rounded:
+    """Steps on gradients that jump, of bounded norm or of a convex loss, at points up to e away from where
+    they should be taken, each side pushed away from the jump. `absorbed`: the part of t that is charged.
+    """
+    near = rng.random() < 0.6  # to what needs all of t: two steps, the first with next to no noise
+    t = 2 if near else int(rng.integers(2, 4))
+    std = rng.uniform(0.5, 1.5, t)
+    pull = rng.choice([0.02, 0.1, 0.5], t) * np.append(1.0, rng.choice([0.0, 0.0, 0.5], t - 1))
+    off = rng.choice([0.0, 0.0, 0.2], t) * std
+    if near:
+        pull, off = np.array([0.02, 0.0]), off * rng.choice([0.0, 1.0])
+    std[0] = pull[0] * (0.2 if near else rng.choice([0.2, 0.5, 2.0]))
+    off[0] = min(off[0], std[0])
+    start = -pull[0] / 2.0
+    laws, rho = [np.ones(1), np.ones(1)], off.copy()
+    moduli, widths, edges = [lambda z: z], [np.inf], np.zeros(2)  # all begin at one point
+    for k in range(t):
+        begun = [np.full(1, start), np.full(1, start + pull[0])]
+        if k:
+            grid, (low, high) = edges[1] - edges[0], (edges[:-1], edges[1:])
+            box = grid * (0.5 if near else rng.choice([0.5, 1.5, 4.0]))
+            push = rng.choice([0.0, 0.1]) * grid
+            right = (low + high) / 2.0 > 0.0
+            at = np.clip((low + high) / 2.0, -box, box) + np.where(right, push, -push)
+            e = max(np.max(np.abs(at - np.clip(x, -box, box))) for x in (low, high))
+            jump, left = grid * rng.uniform(0.5, 6.0), 1.0 if near else rng.choice([0.7, 1.0])
+            if near or rng.random() < 0.5:  # gradients of norm up to jump/2, whatever they are
+                gradient = np.where(right, -1.0, 1.0)
+                if not near and rng.random() < 0.5:
+                    gradient = rng.uniform(-1.0, 1.0, at.size)
+                omega = lambda z, q=left, j=jump: q * (z + j)  # noqa: E731
+            else:  # subgradients of a convex loss
+                gradient = np.where(right, 1.0, -1.0)
+                if rng.random() < 0.5:
+                    gradient = np.sort(rng.uniform(-1.0, 1.0, at.size))
+                omega = lambda z, q=left, j=jump: q * np.hypot(z, j)  # noqa: E731
+            exact = left * (at - jump / 2.0 * gradient)
+            moved = pull[k] * (1.0 if rng.random() < 0.5 else rng.uniform(-1.0, 1.0, at.size))
+            begun = [exact, exact + moved]
+            reached = max(np.max(np.abs(b)) for b in begun)
+            rho[k] += absorbed * 2.0 * e / (left * jump) * reached
+            moduli.append(omega)
+            widths.append(2.0 * box)
+        cell = rng.choice([0.4, 1.0] if near else [0.1, 0.4, 1.0]) if k < t - 1 else std[k] / 4.0
+        half = max(np.max(np.abs(b)) for b in begun) + 8.0 * std[k] + off[k]
+        x = line(half, cell) + cell / 2.0 * (k < t - 1 and rng.random() < 0.8)
+        side = np.sign(laws[1] @ begun[1] - laws[0] @ begun[0]) or 1.0
+        for i, sign in enumerate((-side, side)):
+            laws[i] = laws[i] @ cells(begun[i] + sign * off[k], std[k], x, cell)
+        edges = np.append(x - cell / 2.0, x[-1] + cell / 2.0)
+    return Rounded(tuple(laws), rho / std, best_shift(moduli, widths, pull, std))
+
+
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     ("instance", "mistakes"), [(last_iterates, 3), (adaptive_releases, 3), (secret_batches, 2)]
@@ -200,6 +266,21 @@ def test_programs_are_as_private_as_proven_and_mistakes_are_found(instance, mist
         assert found.excess(float(np.linalg.norm(found.shares))) <= 1.0 + 1e-8, found
         for name in wrong:
             wrong[name] = max(wrong[name], found.excess(float(MISTAKES[name](found.shares))))
+    assert min(wrong.values()) > 1.01, wrong
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_jumps_take_all_of_t(count):
+    """Charged for half of t, or for none, programs are caught."""
+    rng, wrong = np.random.default_rng(count), {0.5: 0.0, 0.0: 0.0}
+    for seed in rng.integers(1 << 30, size=count):
+        for part in (1.0, *wrong):
+            found = jumping_steps(np.random.default_rng(seed), part)
+            excess = found.excess(float(np.linalg.norm(found.shares)))
+            if part == 1.0:
+                assert excess <= 1.0 + 1e-8, (seed, excess)
+            else:
+                wrong[part] = max(wrong[part], excess)
     assert min(wrong.values()) > 1.01, wrong
 
 

@@ -56,7 +56,7 @@ RUNS = {
 }
 # What is still running while an error passes cannot be emptied, and holds what is public.
 RUNNING = {
-    *("langevin", "langevin_on", "diffusion", "diffusion_on", "gibbs_rejection"),
+    *("langevin", "langevin_on", "_drawn_by", "diffusion", "diffusion_on", "gibbs_rejection"),
     *("gibbs_rejection_on", "solve", "_follow", "_draw", "release", "released", "unseen"),
     "checked",  # of `pabi.numbers.validate.answering`, with the caller's own arguments
 }

@@ -58,16 +58,17 @@ class Facts:
     `curvature`: [lo, hi]. `glm`, `separable`: whether its gradient is a scalar function times a fixed vector,
     and whether it is a sum of functions of one coordinate each. That makes clipping of norms, and of
     coordinates, harmless. `convex_holder`: pairs (p, M) where it is convex on all of ℝ^d with a p-Hölder
-    gradient of constant M. `cone`: cos² of the angle of a cone around a fixed direction in which the
-    gradient stays. `dissipative`: (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ. `monotone`: the
-    smoothness β, ∞ if there is none, of what is no gradient but a monotone field, that of convex–concave
-    descent–ascent.
+    gradient of constant M; `holder`: where it need not be convex. `cone`: cos² of the angle of a cone around
+    a fixed direction in which the gradient stays. `dissipative`: (λ, κ) with
+    ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ. `monotone`: the smoothness β, ∞ if there is none, of what is no
+    gradient but a monotone field, that of convex–concave descent–ascent.
     """
 
     curvature: tuple[float, float] | None = None
     gradient_bound: float | None = None
     glm: bool = False
     convex_holder: Pairs = ()
+    holder: Pairs = ()
     dissipative: tuple[float, float] | None = None
     separable: bool = False
     monotone: float | None = None

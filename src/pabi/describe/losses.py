@@ -108,8 +108,9 @@ _ABOVE = 1.0 + 1e-12  # above the roundings of logarithms and powers
 
 
 def _holder(p: Parameters) -> Facts:
-    constant = p["constant"]
-    return Facts((-constant, constant) if p["exponent"] == 1.0 else None, **_stated(p))
+    exponent, constant = p["exponent"], p["constant"]
+    curvature = (-constant, constant) if exponent == 1.0 else None
+    return Facts(curvature, holder=((exponent, constant),), **_stated(p))
 
 
 def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
@@ -1188,6 +1189,13 @@ class Loss(Checked):
     def steepness(self) -> float:
         """The Lipschitz constant of one record's gradient, clipped or not; ∞ if there is none."""
         return self._facts.steepness
+
+    @property
+    def continuity(self) -> tuple[tuple[float, float], ...]:
+        """The pairs (p, M) of which it is known that ‖g(x) − g(y)‖ ≤ M‖x − y‖^p, g one record's gradient,
+        clipped or not."""
+        smooth = [(1.0, self.steepness)] if math.isfinite(self.steepness) else []
+        return (*smooth, *self._facts.convex_holder, *self._facts.holder)
 
     def slopes(
         self,

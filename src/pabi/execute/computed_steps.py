@@ -7,8 +7,8 @@ rows of norm up to R and derivatives that change by L a unit of the predictor, y
     η(B/b)·[(m + 16)uC + R(L(d + 8)uRX + ℓ) + (K + 32)uC] + 6u(X + η(λX + CB/b)) + γ√d/2,
 
 m the additions in a sum, K the predictors of a record, ℓ what derivatives are off by (`LinearLoss.off`), γ
-the grid. What went before, the rounding of x to its grid and the map's own error, counts as often as the step
-stretches it. All of it over the step's noise, as the root of the sum of squares, is a run's `rounding`.
+the grid. What went before, the rounding of x to its grid and the map's own error, counts as far as the step
+may carry it. All of it over the step's noise, as the root of the sum of squares, is a run's `rounding`.
 Source: docs, "Theory", 9 (Theorem 59).
 """
 
@@ -17,14 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pabi.describe.accounted import USUAL_DELTA
+from pabi.describe.batches import FixedSizes
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import CONVEX
-from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, simplex
+from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, nuclear_norm, simplex
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
@@ -38,16 +40,18 @@ from pabi.tradeoff.guarantee import Guarantee
 _UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²
 # ε grows by no more than 36 times `rounding`, and falls by more than itself times what noise grows by.
 _SHARE, _LEAST, _TRIALS = 40.0, 1e-3, 4
+_NEXT_TO_NOTHING = 1e-300  # a distance
 _LONGEST = float(MOST_ROWS) + 32.0  # additions in a chain, also of sums on several machines
 STATED = 2.0**-40  # what others' gradients and maps may be off by, relative to their size
 ACCURATE = (
-    "gradients are computed to within 2⁻⁴⁰ of the longest that they may be, a regulariser's included, and "
-    "the proximal map to within 2⁻⁴⁰ of the size of iterates"
+    "gradients are computed to within 2⁻⁴⁰ of the longest that they may be, a regulariser's included, each "
+    "at a point within 2⁻⁴⁰ of the size of iterates from where it is asked for, and the proximal map to "
+    "within 2⁻⁴⁰ of the size of iterates"
 )
 EXACT = "the rounding of steps, which nothing bounds here, carries no two runs apart"
 
 
-Steps = TypeVar("Steps", NoisySGD, LangevinChain)
+Steps = TypeVar("Steps", bound=NoisySGD | LangevinChain)
 
 
 def as_computed(run: Steps, shape: Sequence[int], start: float = 0.0, own: bool = True) -> Steps:
@@ -108,9 +112,13 @@ def settled(
     start: float = 0.0,
     own: bool = True,
 ) -> tuple[NoisySGD, Guarantee]:
-    """What `find` makes of a run: its noise, and what it then costs, with a `rounding` that suffices."""
+    """What `find` makes of a run: its noise, and what it then costs, with a `rounding` that suffices where
+    the path is hidden."""
     answer, cost = find(run)
-    while (needed := as_computed(answer, shape, start, own).rounding) > answer.rounding:
+    while (
+        hides(cost)
+        and (needed := as_computed(answer, shape, start, own).rounding) > answer.rounding
+    ):
         answer, cost = find(replace(run, rounding=min(1.0, 2.0 * needed)))
     return answer, cost
 
@@ -134,32 +142,29 @@ def rounding_of(
     if not bounded or clip is None:
         return math.inf, False
     mean = float(np.max(np.asarray(walk.pull) / step))  # of a batch's gradients, at most
-    stretch = _stretch(run, mean / clip)
-    if stretch is None:
-        return math.inf, False
     louder = replace(
         walk, noise_std=walk.noise_std * _raised(run, walk.dimension)
     )  # as noise is drawn
     size = min(louder.size, _reach(run, louder, shape)) if own else louder.size
     off = _of_a_gradient(run, size, shape, clip) if own else math.inf
-    off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
-    stated = math.isinf(off) or math.isinf(float(np.max(off_by_map)))
+    off_by_map = _of_the_map(run.prox, step, size, shape)
+    stated, elsewhere = math.isinf(off) or math.isinf(float(np.max(off_by_map))), 0.0
     if math.isinf(off):
-        off = STATED * (clip + run.loss.l2 * size)
+        off, elsewhere = STATED * (clip + run.loss.l2 * size), STATED * size
     if math.isinf(float(np.max(off_by_map))):
         off_by_map = STATED * size
     most = run.order.sizes.most
     additions = min(most, _LONGEST) if run is steps else additions_of_blocks(most)
     sums = (additions + 16.0) * HALF_ULP * clip
-    computed = step * mean / clip * (sums + off) + 6.0 * HALF_ULP * (
-        size + step * (run.loss.l2 * size + mean)
-    )
+    reached = size + step * (run.loss.l2 * size + mean)
+    computed = step * mean / clip * (sums + off) + 6.0 * HALF_ULP * reached
     grid = 0.5 * math.sqrt(walk.dimension) * OF_A_STEP
-    off_by_map = off_by_map + HALF_ULP * size  # doubles may be coarser than the grid
-    each = (computed + stretch * off_by_map) / np.asarray(walk.noise_std) + (1.0 + stretch) * grid
-    # The noise before a short step may be larger than its own, and so may its grid.
+    # The noise before a short step may be larger than its own, and so may its grid; doubles may be coarser.
     noises = np.broadcast_to(np.asarray(walk.noise_std), run.steps)
-    each = each + stretch * grid * (np.max(noises[:-1] / noises[1:], initial=1.0) - 1.0)
+    coarser = np.max(noises[:-1] / noises[1:], initial=1.0)
+    apart = elsewhere + off_by_map + HALF_ULP * size + grid * coarser * np.asarray(walk.noise_std)
+    carried = _carried(run, mean / clip, apart, reached)
+    each = (computed + carried) / np.asarray(walk.noise_std) + grid
     squares = np.sum(np.broadcast_to(each * each, run.steps))
     return float(np.sqrt(squares)) * _UP, stated
 
@@ -172,16 +177,31 @@ def _raised(run: NoisySGD, dimension: int) -> float:
     return factor * (2.0 * StepNoise(loudest, least_move(run), dimension).raised - 1.0)
 
 
-def _stretch(run: NoisySGD, most: float) -> float | None:
-    """By how much a step carries two points apart at most, its batch up to `most` times the stated size;
-    None where nothing is known."""
+def _carried(run: NoisySGD, most: float, apart: Array, reached: Array) -> Any:
+    """How far from its exact step one takes us that begins, or asks for gradients, up to `apart` from where
+    it should, its batch up to `most` times the stated size; ∞ where nothing is known.
+
+    `reached`: what no step exceeds. Where gradients jump, proofs know of steps that they carry points of
+    distance δ apart to √(δ² + J²) or δ + J at most, and the computed step over 1 + t, t = 2·apart/J, does no
+    more: it is off by t·reached (docs, "Theory", 9, Proposition 59d).
+    """
+    step, l2 = np.asarray(run.step_size, dtype=np.float64), run.loss.l2
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
-    if curvature is None:
-        return None
-    ends = [0.0, *(most * end for end in curvature)]
-    sizes = np.asarray(run.step_size, dtype=np.float64)
-    slopes = [float(np.max(np.abs(1.0 - sizes * (run.loss.l2 + end)))) for end in ends]
-    return max(slopes) * _UP
+    if curvature is not None:
+        ends = [0.0, *(most * end for end in curvature)]
+        return max(float(np.max(np.abs(1.0 - step * (l2 + end)))) for end in ends) * _UP * apart
+    smooth = [c * apart**p for p, c in run.loss.continuity if p > 0.0]
+    if smooth:
+        moved = step * most * np.min(smooth, axis=0)
+    elif np.all(step * l2 < 1.0):
+        sizes = run.order.sizes
+        fewest = min(sizes.size, sizes.last) if isinstance(sizes, FixedSizes) else 1
+        share = Fraction(fewest, run.batch_size)
+        modulus = run.loss.modulus(float(np.min(step)), run.clip_norm, share, run.clipping)
+        moved = 2.0 * apart / modulus(_NEXT_TO_NOTHING) * reached
+    else:
+        return math.inf
+    return (np.abs(1.0 - step * l2) * apart + moved) * _UP
 
 
 def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
@@ -230,9 +250,9 @@ def _of_a_gradient(run: NoisySGD, size: float, shape: Sequence[int], clip: float
     return norm * (steepness * predictor + off) + (outputs + 32.0) * HALF_ULP * clip
 
 
-def _of_the_map(prox: Any, step: Array, size: float, dimension: int) -> Any:
+def _of_the_map(prox: Any, step: Array, size: float, shape: Sequence[int]) -> Any:
     """What a computed proximal map is off by at most, at points of norm up to `size`."""
-    u = HALF_ULP
+    u, dimension = HALF_ULP, math.prod(shape)
     match prox:
         case None | box():
             return 0.0
@@ -250,6 +270,8 @@ def _of_the_map(prox: Any, step: Array, size: float, dimension: int) -> Any:
             longest = float(np.max(np.abs(normal)))
             boundary = abs(offset) / longest / float(np.linalg.norm(normal / longest))
             return 4.0 * (dimension + 8.0) * u * (size + boundary)
+        case nuclear_norm() if len(shape) == 2:
+            return nuclear_norm.relative_error(*shape) * size
         case simplex(total=total):
             return 2.0 * (dimension * (dimension + 8.0) + 32.0) * u * total
         case _:

@@ -12,23 +12,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.account.analyses import composition
-from pabi.account.best import best_of, outcomes
 from pabi.account.outlook import outlook_on
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
-from pabi.describe.accounted import about_gap, warn_of_large_delta
 from pabi.describe.batches import FullBatch
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import OTHER_KEYWORDS, LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
-from pabi.describe.moduli import Linear, Modulus
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.execute.batches import BatchRows, batch_rows
-from pabi.execute.computed_steps import EXACT, paid_for, rests_on
+from pabi.execute.computed_steps import paid_for, rests_on
 from pabi.execute.hiding import (
     Terms,
-    Walk,
     checked,
     hides,
     mapped,
@@ -36,7 +30,6 @@ from pabi.execute.hiding import (
     refuse_unenforceable,
     returned,
     starting_point,
-    walk_from,
     walk_of,
 )
 from pabi.execute.noise import StepNoise
@@ -51,7 +44,7 @@ from pabi.numbers.errors import (
     warn,
     warn_once,
 )
-from pabi.numbers.rounding import HALF_ULP, Array, root_of_fraction_up, times_up
+from pabi.numbers.rounding import HALF_ULP, Array, fraction_up, up
 from pabi.sampling.draws import Draws, drawn
 from pabi.sampling.linear_models import MeanGradient, MeanOfLogs
 from pabi.tradeoff.guarantee import INDEPENDENT, Composed, Guarantee
@@ -299,39 +292,61 @@ def langevin_on(
     """What `langevin` returns, on these terms; `settles`: whether its target is the Gibbs law."""
     validate.instance("chain", chain, LangevinChain, "a pabi.LangevinChain")
     refuse_unenforceable(chain.run)
-    every = thinned(chain.release, thin, chain.steps)
-    enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
-    start = starting_points(x0, chain.chains)
+    return _drawn_by(terms, chain, chain, gradient, x0, thin, chain.chains, settles)
+
+
+def _drawn_by(
+    terms: Terms,
+    described: LangevinChain | LangevinDiffusion,
+    steps: LangevinChain | NoisySGD,
+    gradient: Gradient,
+    x0: ArrayLike,
+    thin: int,
+    chains: int,
+    settles: bool,
+) -> Draws:
+    """The draws of so many chains that take these steps for what was described."""
+    run = _run_of(steps)
+    every = thinned(run.release, thin, run.steps)
+    enforced = check_gradient(gradient, run.loss, run.n, run.batches.batch_size(run.n))
+    start = starting_points(x0, chains)
     if isinstance(gradient, MeanGradient) and start.shape[1:] != (gradient.d,):
-        each = f" or {(chain.chains, gradient.d)}, one a chain" if chain.chains > 1 else ""
+        each = f" or {(chains, gradient.d)}, one a chain" if chains > 1 else ""
         raise InvalidInput("x0", f"expected shape ({gradient.d},){each}, got {np.shape(x0)}")
-    _refuse_other_logs(gradient, chain, start)
-    each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
+    _refuse_other_logs(gradient, described, start)
+    each_chain(run.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     longest = float(np.max(np.linalg.norm(start.reshape(len(start), -1), axis=1), initial=0.0))
     of_steps = start.shape[1:], longest, enforced
-    chain, proven = paid_for(chain, terms.delta, *of_steps)
-    proven = checked(proven, *walk_of(chain.run, start))
-    proven = proven.assuming(*rests_on(chain, *of_steps)) if hides(proven) else proven
-    if settles:
-        _say_how_far(chain, start, proven, terms.delta)
+    steps, proven = paid_for(steps, terms.delta, *of_steps)
+    run = _run_of(steps)
+    proven = checked(proven, *walk_of(run, start))
+    proven = proven.assuming(*rests_on(steps, *of_steps)) if hides(proven) else proven
+    if settles and isinstance(steps, LangevinChain):
+        _say_how_far(steps, start, proven, terms.delta)
     if not enforced:
         proven = proven.assuming(TAKEN)
-    # The noise of a step in doubles, not below the described one.
-    noise_std = root_of_fraction_up(2 * Fraction(chain.step_size))
+    if isinstance(steps, NoisySGD):
+        proven = repeated(proven, chains)
+    sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps)
     walks = Walks(
         gradient=gradient,
-        l2=chain.loss.l2,
-        run=None if isinstance(chain.batches, FullBatch) else chain.run,
-        prox=chain.prox,
+        l2=run.loss.l2,
+        run=None if isinstance(run.batches, FullBatch) else run,
+        prox=run.prox,
         start=start,
-        sizes=np.broadcast_to(chain.gradient_step, chain.steps),
-        noise_std=noise_std,
+        sizes=sizes,
+        # The noise of a step in doubles, not below the described one.
+        noise_std=up(float(np.max(sizes * run.gradient_noise_std))),
         thin=every,
-        moved=least_move(chain.run),
+        moved=least_move(run),
         hidden=hides(proven),
     )
-    return walks.released(terms, proven, chain, chain.release)
+    return walks.released(terms, proven, steps, run.release)
+
+
+def _run_of(steps: LangevinChain | NoisySGD) -> NoisySGD:
+    return steps.run if isinstance(steps, LangevinChain) else steps
 
 
 def _say_how_far(chain: LangevinChain, start: Array, proven: Guarantee, delta: float) -> None:
@@ -427,7 +442,7 @@ class Walks:
         return draws
 
     def released(
-        self, terms: Terms, proven: Guarantee, chain: LangevinChain | NoisyIteration, release: str
+        self, terms: Terms, proven: Guarantee, chain: LangevinChain | NoisySGD, release: str
     ) -> Draws:
         """The draws of the description that was accounted."""
         values, guarantee = terms.release(
@@ -517,13 +532,13 @@ def diffusion(
     Returns
     -------
     Draws
-        What was released, its guarantee, and the chain or iteration of the fine steps.
+        What was released, its guarantee, and the chain, or the run, of the fine steps.
 
     Raises
     ------
     InvalidInput
         `diffusion`, `steps`, `chains`, a `domain` whose diameter is larger than the diffusion's, an
-        `inverse_temperature` that is not finite and ≥ 0 at all times; and as `langevin` does.
+        `inverse_temperature` that is not finite and above 0 at the middles of steps; and as `langevin` does.
     NotApplicable
         No analysis covers the steps; nothing has then been computed from the data.
     BudgetExceeded
@@ -571,28 +586,8 @@ def diffusion_on(
             release=diffusion.release,
         )
         return langevin_on(terms, chain, gradient, x0, thin, settles=False)
-    every = thinned(diffusion.release, thin, steps)
-    enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
-    sizes, noise_std = _fine_steps(diffusion, steps)
-    iteration = executed(diffusion, sizes, noise_std, getattr(domain, "diameter", None))
-    start = starting_points(x0, chains)
-    _refuse_other_logs(gradient, diffusion, start)
-    each_chain(domain, start.shape[1:])  # refuses maps of other points
-    walk = _walk(diffusion, sizes, noise_std, domain, start)
-    proven = _guarantee(diffusion, iteration, walk, enforced, terms.delta)
-    walks = Walks(
-        gradient=gradient,
-        l2=diffusion.loss.l2,
-        run=None,
-        prox=domain,
-        start=start,
-        sizes=sizes,
-        noise_std=noise_std,
-        thin=every,
-        moved=0.5 * float(diffusion.gap),
-        hidden=hides(proven),
-    )
-    return walks.released(terms, proven, iteration, diffusion.release)
+    run = executed(diffusion, steps, domain)
+    return _drawn_by(terms, diffusion, run, gradient, x0, thin, chains, False)
 
 
 def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:
@@ -606,9 +601,9 @@ def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:
     )
 
 
-def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]:
-    """(h_k of every step, the standard deviation of its noise)."""
-    length = diffusion.time / steps
+def executed(diffusion: LangevinDiffusion, steps: int, domain: Any) -> NoisySGD:
+    """The steps x ← Π(x − h_k∇L(x) + √(2η)Z) as a run, with its noise rounded down."""
+    length, gap = diffusion.time / steps, diffusion.gradient_gap
     beta = diffusion.inverse_temperature
     middles = np.arange(steps) + 0.5
     if isinstance(beta, np.ndarray):
@@ -616,68 +611,20 @@ def _fine_steps(diffusion: LangevinDiffusion, steps: int) -> tuple[Array, float]
     else:
         values = np.array([float(beta(t)) for t in (middles * length).tolist()])
         require(
-            np.all(np.isfinite(values) & (values >= 0.0)),
+            np.all(np.isfinite(values) & (values > 0.0)),
             "inverse_temperature",
-            "expected finite numbers ≥ 0 at all times",
+            "expected finite numbers > 0 at the middle of every step",
         )
-    return length * values, math.sqrt(2.0 * length)
-
-
-def executed(
-    diffusion: LangevinDiffusion, sizes: Array, noise_std: float, diameter: float | None
-) -> NoisyIteration:
-    """The steps x ← Π(x − h_k∇L(x) + σZ) in normal form.
-
-    These are ω_k of a gradient step of size h_k, s_k = h_kΔ rounded up, and the very σ that is drawn with.
-    """
-    loss = diffusion.loss
-    of_size = {
-        h: loss.modulus(h) if h > 0.0 else Modulus.linear(1.0) for h in np.unique(sizes).tolist()
-    }
-    moduli = [of_size[h] for h in sizes.tolist()]
-    steps: dict[str, Any] = {"moduli": moduli}
-    if all(isinstance(m, Linear) for m in of_size.values()):
-        steps = {"contraction": np.array([m.linear for m in moduli])}
-    return NoisyIteration(
-        step_sensitivity=times_up(sizes, diffusion.gap),
-        step_noise_std=noise_std,
-        diameter=diameter,
+    sizes = length * values
+    return NoisySGD(
+        diffusion.loss,
+        diffusion.n,
+        FullBatch(),
+        steps=steps,
+        step_size=sizes,
+        noise_std=math.sqrt(2.0 * length) * (1.0 - 4.0 * HALF_ULP) / sizes,
+        gradient_sensitivity=None if gap is None else fraction_up(Fraction(gap) * diffusion.n),
         adjacency=diffusion.adjacency,
-        **steps,
-    )
-
-
-def _guarantee(
-    diffusion: LangevinDiffusion,
-    iteration: NoisyIteration,
-    walk: Walk,
-    enforced: bool,
-    delta: float,
-) -> Guarantee:
-    """The guarantee of all chains: of their last iterates, or by composition of their paths."""
-    warn_of_large_delta(diffusion.n, delta)
-    sentences = [about_gap(diffusion.gradient_gap, diffusion.loss)]
-    if diffusion.release == "path":
-        one = best_of(outcomes(iteration, delta, only=composition.NAME), delta)
-    else:
-        one = iteration.guarantee(delta)
-        sentences += diffusion.loss.sentences
-    sentences += [EXACT] if hides(one) else []
-    one = checked(one.assuming(*sentences), walk, diffusion.gradient_gap is None)
-    return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
-
-
-def _walk(
-    diffusion: LangevinDiffusion, sizes: Array, noise_std: float, domain: Any, starts: Array
-) -> Walk:
-    """The walks that the chains take from `starts`, (chains, *shape)."""
-    bound = diffusion.loss.gradient_bound if diffusion.gradient_gap is None else None
-    return walk_from(
-        starts,
-        len(sizes),
-        sizes,
-        l2=diffusion.loss.l2,
-        gradient=bound or 0.0,
-        noise_std=noise_std,
         prox=domain,
+        release=diffusion.release,
     )

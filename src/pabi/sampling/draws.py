@@ -10,9 +10,9 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.runs import NoisySGD
 from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.execute.hiding import Machines
 from pabi.numbers import validate
@@ -127,7 +127,7 @@ class Draws(_Released):
         The draws, read-only; one a chain where only the last iterate is released.
     guarantee : Guarantee
         What the release of all of it costs.
-    chain : LangevinChain or NoisyIteration
+    chain : LangevinChain or NoisySGD
         The description that was both accounted and executed.
     release : str
         "last" or "path".
@@ -137,7 +137,7 @@ class Draws(_Released):
     docs, "Sampling".
     """
 
-    chain: LangevinChain | NoisyIteration
+    chain: LangevinChain | NoisySGD
     release: str = "last"
 
     def diagnostics(self, discard: int = 0) -> Diagnostics:

@@ -30,7 +30,7 @@ from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import Randomness
-from pabi.execute.computed_steps import EXACT
+from pabi.execute.computed_steps import paid_for, rests_on, settled
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -243,10 +243,7 @@ def train(
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
     refuse_emulation()  # sums of products are computed on JAX's device
-    proven = None
-    if epsilon is not None:
-        run, proven = met(run, Target(epsilon=epsilon, delta=delta))
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, proven=proven)
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
     with (
@@ -256,13 +253,19 @@ def train(
         jax.debug_infs(False),
     ):
         start, unravel = _flat(jax, params)
+        of_steps = start.shape, float(np.linalg.norm(start)), False
+        if epsilon is None:
+            run, proven = paid_for(run, delta, *of_steps)
+        else:
+            target = Target(epsilon=epsilon, delta=delta)
+            run, proven = settled(run, lambda run: met(run, target), *of_steps)
         records = _records(jax, data, run.n)
         validate.function("per_example_loss", per_example_loss)
         program, gradient = _programs_of(
             jax, per_example_loss, params=unravel(start), records=records
         )
         _refuse_other_chains(jax, optimizer, start)
-        proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
+        proven = checked(proven, *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
         hidden = hides(proven)
@@ -270,7 +273,7 @@ def train(
             refuse_short(jax, "per_example_loss", gradient)
             if run.loss.glm or run.loss.kind in LINEAR_LOSSES:
                 refuse_networks(jax, "per_example_loss", gradient, outputs=not run.loss.glm)
-            proven = proven.assuming(EXACT)
+            proven = proven.assuming(*rests_on(run, *of_steps))
         loop = _Loop(jax, run, (program, unravel, mixes(jax, gradient)), optimizer, start, hidden)
 
         def execute(randomness: Randomness) -> Array:

@@ -81,7 +81,7 @@ class ModuleGradients:
         parameters = [module.get_parameter(name) for name in self._names]
         self._shapes = [parameter.shape for parameter in parameters]
         self._dtype, self._device = parameters[0].dtype, device_of(module)
-        self.start = np.concatenate([array_of(p).astype(np.float64).ravel() for p in parameters])
+        self.start = start_of(module)
         self.chunk = chunk or max(1, min(_AT_ONCE, _HELD // self.start.size, len(pairs)))
         self._gradients = _vectorised(module, loss)
 
@@ -184,6 +184,13 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 
 
 # Trains all parameters of a module, by the clipped gradients of every record.
+
+
+def start_of(module: Any) -> Array:
+    """The trainable parameters of a module, one after another, as doubles."""
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    flat = [array_of(p).astype(np.float64).ravel() for p in parameters]
+    return np.concatenate(flat) if flat else np.zeros(0)
 
 
 def train_module(
@@ -405,7 +412,9 @@ def train(
         else:
             run, proven = settled(run, lambda run: met(run, target, before), *of_steps)
     elif target is not None:
-        run, proven = met(run, target, before)
+        start = start_of(own)
+        begin = float(np.linalg.norm(start))
+        run, proven = settled(run, lambda run: met(run, target, before), start.shape, begin, False)
     options = TrainOptions(
         delta=delta,
         random_state=random_state,

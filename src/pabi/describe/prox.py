@@ -358,26 +358,6 @@ class nuclear_norm(ProximalMap):
         scale = power_of_two_near(float(np.max(np.abs(x), initial=0.0)))
         return within_range(_thresholded(x / scale, threshold / scale) * scale)
 
-    @staticmethod
-    def relative_error(rows: int, columns: int) -> float:
-        """How far a computed result is from the exact one at most, over ‖x‖.
-
-        Parameters
-        ----------
-        rows, columns : int
-            Of x.
-
-        Returns
-        -------
-        float
-            4(rows + columns + 8)(least of them + 4)·2⁻⁵³.
-
-        References
-        ----------
-        docs, "Theory", 9, Lemma 59e.
-        """
-        return 4.0 * (rows + columns + 8.0) * (min(rows, columns) + 4.0) * HALF_ULP
-
 
 # Projections. They ignore the step size.
 
@@ -625,8 +605,13 @@ def within_range(x: Array) -> Array:
     return np.clip(x, -_LARGEST, _LARGEST)
 
 
+def thresholds_off(rows: int, columns: int) -> float:
+    """What computed soft thresholding of singular values is off by at most, over the norm of the matrix."""
+    return 4.0 * (rows + columns + 8.0) * (min(rows, columns) + 4.0) * HALF_ULP
+
+
 def _thresholded(x: Array, threshold: float) -> Array:
-    """The matrix with its singular values thresholded softly, off by `relative_error` of it at most.
+    """The matrix with its singular values thresholded softly, off by `thresholds_off` of it at most.
 
     How far a decomposition USVᵀ is from x, and U and V from orthogonal ones, is measured; whoever computed it
     need not be believed (docs, "Theory", 9, Lemma 59e).
@@ -642,7 +627,7 @@ def _thresholded(x: Array, threshold: float) -> Array:
     askew += 1.1 * (m + n + 4) * k * HALF_ULP  # what sums of products may be off by
     products = 1.1 * (k + 4) * math.sqrt(k) * HALF_ULP * size
     missed = np.linalg.norm(x - (left * values) @ right) + 2.0 * products + 2.1 * askew * size
-    if not 1.01 * missed <= nuclear_norm.relative_error(m, n) * np.linalg.norm(x):
+    if not 1.01 * missed <= thresholds_off(m, n) * np.linalg.norm(x):
         return _by_rotations(x, threshold)
     return np.asarray((left * _soft(values, threshold)) @ right)
 
@@ -674,8 +659,8 @@ def _by_rotations(x: Array, threshold: float) -> Array:
                     both[:, j] = middle(cosine * (b + tangent * a))
                     turned = True
         lengths = [(both[:m, i] @ both[:m, i]).sqrt() for i in range(n)]
-        kept = [1 - threshold / length if length > threshold else arb(0) for length in lengths]
-        return np.asarray((both[:m] * kept) @ both[m:].T, dtype=np.float64)
+        shares = [1 - threshold / length if length > threshold else arb(0) for length in lengths]
+        return np.asarray((both[:m] * shares) @ both[m:].T, dtype=np.float64)
 
 
 def _soft(x: Array, threshold: float) -> Array:

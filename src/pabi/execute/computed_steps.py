@@ -26,7 +26,17 @@ from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.batches import FixedSizes
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import CONVEX
-from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, nuclear_norm, simplex
+from pabi.describe.prox import (
+    ball,
+    box,
+    elastic_net,
+    halfspace,
+    l1,
+    l2,
+    nuclear_norm,
+    simplex,
+    thresholds_off,
+)
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
@@ -271,7 +281,7 @@ def _of_the_map(prox: Any, step: Array, size: float, shape: Sequence[int]) -> An
             boundary = abs(offset) / longest / float(np.linalg.norm(normal / longest))
             return 4.0 * (dimension + 8.0) * u * (size + boundary)
         case nuclear_norm() if len(shape) == 2:
-            return nuclear_norm.relative_error(*shape) * size
+            return thresholds_off(*shape) * size
         case simplex(total=total):
             return 2.0 * (dimension * (dimension + 8.0) + 32.0) * u * total
         case _:

@@ -124,10 +124,10 @@ def _a_condition_left_out(patch):
     patch.setattr(Gaussians, "missing", lambda proven, claimed: None)
 
 
-def _a_wrong_sign(patch):
-    """What steps cost counts as a gain."""
-    check_cost = mechanisms.check_cost
-    patch.setattr(mechanisms, "check_cost", lambda cost, mu, at: check_cost(-cost, mu, at))
+def _a_factor_too_small(patch):
+    """What shifts cost counts for two thirds."""
+    mu_of = mechanisms.mu_of
+    patch.setattr(mechanisms, "mu_of", lambda cost: mu_of(cost / 1.5))
 
 
 def _an_ignored_key(patch):
@@ -144,7 +144,7 @@ def _no_look_at_duplicates(patch):
 
 FAULTS = (
     ("Gaussian mechanism", _a_condition_left_out),
-    ("last point", _a_wrong_sign),
+    ("last point", _a_factor_too_small),
     ("column statistics", _an_ignored_key),
     ("path", _an_accepted_nan),
     ("stated mechanism", _no_look_at_duplicates),

@@ -28,7 +28,7 @@ SHARED = {
         "check_format",
         "stated_sentence",
     },
-    "pabi.tradeoff.guarantee": {"FORMAT", "Guarantee", "INDEPENDENT", "VERSIONS"},
+    "pabi.tradeoff.guarantee": {"FORMAT", "Guarantee", "INDEPENDENT", "VERSIONS", "reading"},
     "pabi.tradeoff.selection": {"ENTERED", "refusing_above", "refusing_divergences_above"},
     "pabi.numbers.encoding": {
         "nesting",
@@ -38,10 +38,11 @@ SHARED = {
         "unpacking_at_most",
     },
     # Descriptions: their parser, their fields, and their sentences.
-    "pabi.describe.files": {"from_dict"},
+    "pabi.describe.files": {"Description", "from_dict", "to_dict"},
+    "pabi.describe.moduli": {"table_of"},
     "pabi.describe.accounted": {"group_sentences", "selection_sentences"},
     "pabi.describe.runs": {"NoisySGD", "ONE_SIDE", "run_sentences"},
-    "pabi.describe.iteration": {"iteration_sentences"},
+    "pabi.describe.iteration": {"Groups", "NoisyIteration", "iteration_sentences"},
     "pabi.describe.batches": {
         "BallsInBins",
         "Batches",
@@ -58,6 +59,7 @@ SHARED = {
         "FOLLOWED_EXACTLY",
         "LangevinChain",
         "LangevinDiffusion",
+        "by_cells",
         "chain_sentences",
         "diffusion_sentences",
     },
@@ -77,11 +79,12 @@ SHARED = {
     },
     "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
+    "pabi.numbers.validate": {"flag"},
     "pabi.numbers.showing": {"exact", "shown"},
     # The clock over a verification, at which the accountant's readings look as well.
     "pabi.numbers.locking": {"OutOfTime", "in_time", "until"},
     # The reading of a trade-off function at one δ that a guarantee states.
-    "pabi.tradeoff": {"Best", "Product", "TradeOff"},
+    "pabi.tradeoff": {"Best", "Product", "RandomAllocation", "TradeOff"},
 }
 # What the page says of these besides: how they are used.
 SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}

@@ -73,3 +73,11 @@ def test_forgeries_are_refused(files):
         i = [factor["kind"] for factor in factors].index("mixture")
         for shrink in (1.0 - 3e-9, 0.9):
             refused(forged(poisson, f"{curve}.factors.{i}.mus *= {shrink}"))
+
+
+def test_tails_that_are_next_to_nothing_are_counted_as_more(files):
+    """Rational numbers of more digits than memory holds ended the process."""
+    poisson = json.loads(files["poisson"].to_json())
+    for tilt in (1e9, 1e12, 1e15, 1e200):
+        steep = forged(poisson, f"certificate.plan.drawn.tilts *= {tilt!r}")
+        refused(forged(steep, "certificate.plan.drawn.distances *= 1e3"), "factors|mu|drawn")

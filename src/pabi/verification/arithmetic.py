@@ -181,11 +181,24 @@ def exact(x: float | int) -> Any:
     return fmpq(*float(x).as_integer_ratio())
 
 
+_LONGEST = (
+    1 << 16
+)  # bits of a rational number; of more a stranger could make one that fills the memory
+
+
 def above(ball: Any) -> Any:
-    """A rational number (fmpq) not below any number of a ball."""
-    mantissa, exponent = ball.upper().man_exp()
-    power = int(exponent)
+    """A rational number (fmpq) not below any number of a ball. Refused where it is too large to be one."""
+    mantissa, power = map(int, ball.upper().man_exp())
+    if power > _LONGEST:
+        raise Refused("a number is too large to be compared")
+    if power < -_LONGEST:  # of the same sign, and nearer to 0 than 2^−(_LONGEST/2)
+        return 1 / fmpq(2) ** (_LONGEST // 2) if mantissa > 0 else fmpq(0)
     return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
+
+
+def below(ball: Any) -> Any:
+    """A rational number (fmpq) not above any number of a ball. Refused where it is too large to be one."""
+    return -above(-ball)
 
 
 def fraction_of(x: Any) -> Fraction:

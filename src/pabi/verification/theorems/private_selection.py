@@ -14,7 +14,15 @@ from flint import arb, fmpq
 
 from pabi.describe.accounted import selection_sentences
 from pabi.tradeoff import TradeOff
-from pabi.verification.arithmetic import Refused, closed, double_below, nonnegative, timed
+from pabi.verification.arithmetic import (
+    Refused,
+    below,
+    closed,
+    double_below,
+    fraction_of,
+    nonnegative,
+    timed,
+)
 from pabi.verification.bounds import Bounds, JointBound, read_bounds, uncovered
 from pabi.verification.factors.closed_forms import (
     BoundedRanges,
@@ -123,7 +131,7 @@ def _at_most(bound: JointBound, log: float, most: Any) -> bool:
         single = bound.only(kind)
         if single is not None and single.size == 1:
             return bool(delta(single.entries[0][0], log) <= most)
-    at = double_below(_fraction_below(most))
+    at = double_below(fraction_of(below(most)))
     return 0.0 < at < 1.0 and TradeOff.from_dict(bound.curve()).epsilon(at) <= log
 
 
@@ -156,13 +164,6 @@ def _laplace(epsilon: float, log: float) -> Any:
     if log >= epsilon:
         return arb(0)
     return -((arb(log) - arb(epsilon)) / 2).expm1()
-
-
-def _fraction_below(ball: Any) -> Fraction:
-    """A rational number not above any number of a ball."""
-    mantissa, exponent = ball.lower().man_exp()
-    power = int(exponent)
-    return Fraction(int(mantissa)) * (Fraction(2) ** power)
 
 
 THEOREMS = {

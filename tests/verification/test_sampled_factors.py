@@ -185,6 +185,24 @@ def test_less_is_refused(name):
     all_refused(payload, [(edit, "") for edit in edits])
 
 
+@pytest.mark.parametrize("weights", [[2.0**-30], [0.5, 0.499999999], [1.0 - 2.0**-53], []], ids=str)
+def test_a_mixture_beside_the_factors_lacks_no_probability(weights):
+    """No Gaussian is proven, so that any mixture is implied; one that lacks probability would make rare
+    whatever else is composed."""
+    guarantee, much = promised("replaced"), pabi.NoisyAccuracy(100, 0.002).guarantee(DELTA)
+    payload = guarantee.certificate.payload
+    curve = payload["claim"]["tradeoff"]
+    mixture = {"kind": "mixture", "mus": [0.0] * len(weights), "weights": weights, "count": 1}
+    claim = {"tradeoff": curve | {"factors": [*curve["factors"], mixture]}}
+    lacking = payload | {"claim": claim}
+    refused(lacking, "^weights: ")
+    refused(with_reading(lacking, 30.0, DELTA), "^weights: ")
+    whole = pabi.compose(guarantee, much).certificate.payload
+    refused(whole | {"parts": [lacking, whole["parts"][1]]}, "^part 1: weights: ")
+    mixture |= {"mus": [0.0, 0.0], "weights": [0.5, 0.5]}
+    assert pabi.verify(lacking).ok
+
+
 @pytest.mark.parametrize("name", ["zeroed", "zeroed, convex"])
 def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
     payload = promised(name).certificate.payload

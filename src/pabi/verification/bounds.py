@@ -33,7 +33,6 @@ from pabi.verification.factors.closed_forms import (
     PureFactors,
     Rounding,
     read_mu,
-    read_parts,
 )
 from pabi.verification.factors.divergences import Divergences
 from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures, whole_mu
@@ -348,7 +347,7 @@ def _read_claim(claim: Any) -> Bounds:
         case "mu":
             return (JointBound.gaussian(read_mu(stated)),)
         case "mixture":
-            return (JointBound.of(Gaussians(read_parts(stated))),)
+            return (JointBound.of(Gaussians.stated(stated)),)
         case "product":
             return (read_bound(stated),)
         case "tradeoff":

@@ -58,7 +58,16 @@ class Gaussians(Factor):
             mu = read_mu(curve["mu"])
             return cls.single(mu if math.isinf(mu) else root_up(count * arb(mu) * arb(mu)))
         several(curve, count, most=1)
-        return cls(read_parts(zip(curve["weights"], curve["mus"], strict=True)))
+        return cls.stated(zip(curve["weights"], curve["mus"], strict=True))
+
+    @classmethod
+    def stated(cls, pairs: Iterable[Any]) -> Self:
+        """The mixture of these cases (weight, μ). Refused where probability is missing: of all that stands
+        beside the mixture, only so much would count."""
+        parts = read_parts(pairs)
+        if sum(weight for weight, _ in parts) < 1:
+            raise Refused("weights: expected a sum of at least 1")
+        return cls(parts)
 
     @classmethod
     def merged(cls, factors: Sequence[Self]) -> Self:

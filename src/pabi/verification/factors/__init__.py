@@ -13,7 +13,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from pabi.verification.arithmetic import Refused, Weighted, closed, dominated, integer
+from pabi.verification.arithmetic import (
+    Refused,
+    Weighted,
+    closed,
+    dominated,
+    integer,
+    nonnegative,
+    timed,
+)
 from pabi.verification.discovery import declared
 
 _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
@@ -130,9 +138,27 @@ class Repeated(Listed[T]):
 
 
 class Epsilons(Listed[tuple[float, int]]):
-    """(ε, how many) of each, where a larger ε reveals more. `CALLED`: the kind's name in a refusal."""
+    """(ε, how many) of each, where a larger ε reveals more.
 
+    `BESIDE`: what its function states beside ε, and the only value of each that is known. `CALLED`: the
+    kind's name in a refusal. `TEXT`: one factor in words, around its ε. `SMALL`: the zero-concentrated
+    privacy of a small ε, over ε².
+    """
+
+    BESIDE: ClassVar[Mapping[str, float]] = MappingProxyType({})
     CALLED: ClassVar[str]
+    TEXT: ClassVar[str]
+    SMALL: ClassVar[float]
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` factors of the ε that a trade-off function in JSON states. Refused where another value of
+        `BESIDE` stands there."""
+        several(curve, count)
+        for name, known in cls.BESIDE.items():
+            if nonnegative(name, curve[name]) != known:
+                raise Refused(f"{name}: expected {known:g}, got {curve[name]!r}")
+        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if the claim has too few factors above some ε; else None."""
@@ -147,19 +173,26 @@ class Epsilons(Listed[tuple[float, int]]):
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds an entry for every ε to the `factors` of a product in JSON."""
+        (kind,) = self.CURVES
         for epsilon, n in self.entries:
             if n:
-                product["factors"].append(self.curve(epsilon) | {"count": n})
-
-    @staticmethod
-    @abstractmethod
-    def curve(epsilon: float) -> dict[str, Any]:
-        """The trade-off function of one factor, in JSON."""
+                one = {"kind": kind, "epsilon": epsilon, **self.BESIDE}
+                product["factors"].append(one | {"count": n})
 
     @property
     def size(self) -> int:
         """The number of factors, over all ε."""
         return sum(n for _, n in self.entries)
+
+    @property
+    def revealed(self) -> float:
+        """About the zero-concentrated privacy: that of a small ε, at most ε, for each."""
+        return sum(n * min(e, self.SMALL * e * e) for e, n in self.entries)
+
+    @property
+    def text(self) -> str:
+        """The first factor, in words."""
+        return self.TEXT.format(self.entries[0][0])
 
 
 @cache
@@ -227,6 +260,31 @@ def _kind_of(curve: Any) -> type[Factor]:
     if not isinstance(name, str) or name not in _by_curve():
         raise Refused(f"tradeoff: a certificate proves no {name!r}")
     return _by_curve()[name]
+
+
+class _Covering(Protocol):
+    """What may stand for another of its kind."""
+
+    def covers(self, needed: Self, /) -> bool:
+        """Whether this reveals no less."""
+
+
+C = TypeVar("C", bound=_Covering)
+
+
+def unserved(
+    needed: Sequence[tuple[C, int]], offered: Sequence[tuple[C, int]]
+) -> list[tuple[C, int]]:
+    """What is needed, and how many of each, that finds nothing of its own among the first that cover it."""
+    left, missing = [times for _, times in offered], []
+    for one, count in timed(needed):
+        for i, (other, _) in enumerate(offered):
+            if count and left[i] and other.covers(one):
+                taken = min(count, left[i])
+                count, left[i] = count - taken, left[i] - taken
+        if count:
+            missing.append((one, count))
+    return missing
 
 
 def several(curve: Any, count: int, most: int | None = None) -> int:

@@ -6,14 +6,13 @@ Larger shares and sizes reveal more (docs, "Theory", 6.3).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from pabi.verification.arithmetic import Refused, double_above, integer, nonnegative, timed
-from pabi.verification.factors import Repeated, several
+from pabi.verification.factors import Repeated, several, unserved
 from pabi.verification.factors.closed_forms import read_mu, written_mu
 from pabi.verification.factors.mixtures import WHOLE
 
@@ -21,28 +20,6 @@ _MOST_DRAWS = 64
 # By how much less a claimed hub may have, as shares are rounded up: more than a few units in their last
 # place, and far less than the 1e-13 by which readings are raised for it.
 LEFT = Fraction(1, 2**47)
-
-
-class _Covering(Protocol):
-    """What may stand for another of its kind."""
-
-    def covers(self, needed: Self, /) -> bool:
-        """Whether this reveals no less."""
-
-
-T = TypeVar("T", bound=_Covering)
-
-
-def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]]) -> int:
-    """How many of what is needed find nothing of their own among the first that cover them."""
-    left, missing = [times for _, times in offered], 0
-    for one, count in timed(needed):
-        for i, (other, _) in enumerate(offered):
-            if count and left[i] and other.covers(one):
-                taken = min(count, left[i])
-                count, left[i] = count - taken, left[i] - taken
-        missing += count
-    return missing
 
 
 @dataclass(frozen=True)
@@ -104,7 +81,7 @@ class Allocation(NamedTuple):
             return False
         offered = sorted(self.labels, key=lambda labels: labels.sizes)
         demands = sorted(needed.labels, key=lambda labels: labels.sizes, reverse=True)
-        return not uncovered(
+        return not unserved(
             [(one, one.count) for one in demands], [(one, one.count) for one in offered]
         )
 
@@ -162,11 +139,12 @@ class Allocations(Repeated[Allocation]):
         """A sentence if an allocation has no claimed one of its own that covers it; else None."""
         demands = sorted(self.entries, key=lambda one: one.seen, reverse=True)
         offered = sorted(claimed.entries, key=lambda one: one.seen)
-        count = uncovered(
+        missing = unserved(
             [(one, one.times) for one in demands], [(one, one.times) for one in offered]
         )
-        if not count:
+        if not missing:
             return None
+        count = sum(times for _, times in missing)
         return f"factors: {count} random allocations are not covered by the claimed ones"
 
     def write(self, product: dict[str, Any]) -> None:

@@ -92,13 +92,11 @@ class Gaussians(Factor):
         if self.mu is not None:
             curve: dict[str, Any] = {"kind": "gaussian", "mu": written_mu(self.mu)}
         else:
-            # Claimed weights may add up to more than 1. What is left over is taken from the smallest μ.
-            left, mus, weights = Fraction(1), [], []
-            for weight, mu in sorted(self.parts, key=lambda part: -part[1]):
-                share = min(weight, left)
-                left -= share
-                mus.append(written_mu(mu))
-                weights.append(double_above(share))
+            falling = largest_first(self.parts)
+            mus, weights = (
+                [written_mu(mu) for _, mu in falling],
+                [double_above(w) for w, _ in falling],
+            )
             curve = {"kind": "mixture", "mus": mus, "weights": weights}
         product["factors"].append(curve | {"count": 1})
 
@@ -156,6 +154,17 @@ def read_parts(pairs: Iterable[Any]) -> tuple[Part, ...]:
             raise Refused(f"weight: expected a probability, got {weight!r}")
         parts.append((Fraction(weight), read_mu(mu)))
     return tuple(parts)
+
+
+def largest_first(parts: Sequence[Part]) -> list[Part]:
+    """The parts from the largest μ on. Claimed weights may add up to more than 1: what is left over is taken
+    from the smallest μ."""
+    left, falling = Fraction(1), []
+    for weight, mu in sorted(parts, key=lambda part: -part[1]):
+        share = min(weight, left)
+        left -= share
+        falling.append((share, mu))
+    return falling
 
 
 def written_mu(mu: float) -> float | str:
@@ -337,101 +346,30 @@ def _eta(z: Any, r: Any) -> Any:
     return r * (-((z - r / 2) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-# Laplace mechanisms: noise whose scale is 1/ε of what a record moves.
+# Kinds whose factors are one number ε.
 
 
 class Laplaces(Epsilons):
-    """Laplace mechanisms of several ε, on all records."""
+    """Laplace mechanisms on all records, whose noise has a scale of 1/ε of what a record moves."""
 
     CURVES = MappingProxyType({"laplace": ("epsilon", "probability")})
-    CALLED = "Laplace mechanisms"
-
-    @classmethod
-    def read(cls, curve: Any, count: int) -> Self:
-        """`count` mechanisms of the ε that a trade-off function in JSON states. Refused on random batches."""
-        several(curve, count)
-        if nonnegative("probability", curve["probability"]) != 1.0:
-            raise Refused(f"probability: expected 1, got {curve['probability']!r}")
-        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
-
-    @staticmethod
-    def curve(epsilon: float) -> dict[str, Any]:
-        """The trade-off function of the Laplace mechanism of ε, in JSON."""
-        return {"kind": "laplace", "epsilon": epsilon, "probability": 1.0}
-
-    @property
-    def revealed(self) -> float:
-        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
-        return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
-
-    @property
-    def text(self) -> str:
-        """The first mechanism, in words."""
-        return f"a Laplace mechanism of ε = {self.entries[0][0]!r}"
-
-
-# Bounded ranges: mechanisms whose log-likelihood ratios lie in an interval of length ε.
+    BESIDE = MappingProxyType({"probability": 1.0})
+    CALLED, TEXT, SMALL = "Laplace mechanisms", "a Laplace mechanism of ε = {!r}", 1 / 2
 
 
 class BoundedRanges(Epsilons):
-    """Bounded ranges of several lengths ε."""
+    """Mechanisms whose log-likelihood ratios lie in an interval of length ε."""
 
     CURVES = MappingProxyType({"bounded_range": ("epsilon",)})
-    CALLED = "bounded ranges"
-
-    @classmethod
-    def read(cls, curve: Any, count: int) -> Self:
-        """`count` bounded ranges of the ε that a trade-off function in JSON states."""
-        several(curve, count)
-        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
-
-    @staticmethod
-    def curve(epsilon: float) -> dict[str, Any]:
-        """The trade-off function of a bounded range of length ε, in JSON."""
-        return {"kind": "bounded_range", "epsilon": epsilon}
-
-    @property
-    def revealed(self) -> float:
-        """About the zero-concentrated privacy: the lesser of ε and ε²/8 for each."""
-        return sum(n * min(e, e * e / 8.0) for e, n in self.entries)
-
-    @property
-    def text(self) -> str:
-        """The first bounded range, in words."""
-        return f"a bounded range of {self.entries[0][0]!r}"
-
-
-# Pure differential privacy: ε at δ = 0.
+    CALLED, TEXT, SMALL = "bounded ranges", "a bounded range of {!r}", 1 / 8
 
 
 class PureFactors(Epsilons):
-    """Releases that are ε-DP."""
+    """Releases that are ε-DP: ε at δ = 0."""
 
     CURVES = MappingProxyType({"approx_dp": ("epsilon", "delta")})
-    CALLED = "pure factors"
-
-    @classmethod
-    def read(cls, curve: Any, count: int) -> Self:
-        """`count` factors of the ε that a trade-off function in JSON states. Refused unless δ is 0."""
-        several(curve, count)
-        if nonnegative("delta", curve["delta"]) > 0.0:
-            raise Refused(f"delta: expected 0, got {curve['delta']!r}")
-        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
-
-    @staticmethod
-    def curve(epsilon: float) -> dict[str, Any]:
-        """The trade-off function of ε-DP, in JSON."""
-        return {"kind": "approx_dp", "epsilon": epsilon, "delta": 0.0}
-
-    @property
-    def revealed(self) -> float:
-        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
-        return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
-
-    @property
-    def text(self) -> str:
-        """The first factor, in words."""
-        return f"ε = {self.entries[0][0]!r} at δ = 0"
+    BESIDE = MappingProxyType({"delta": 0.0})
+    CALLED, TEXT, SMALL = "pure factors", "ε = {!r} at δ = 0", 1 / 2
 
 
 FACTORS = (Gaussians, GroupFactors, Failure, Rounding, Laplaces, BoundedRanges, PureFactors)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
@@ -21,7 +20,7 @@ from pabi.verification.arithmetic import (
     fraction_of,
     nonnegative,
 )
-from pabi.verification.factors import Repeated, several
+from pabi.verification.factors import Repeated, several, unserved
 from pabi.verification.factors.closed_forms import read_mu
 
 
@@ -40,16 +39,15 @@ class Divergences(Repeated[Divergence]):
     CURVES = MappingProxyType({"renyi_dp": ("order", "rho")})
 
     @classmethod
-    def single(cls, order: float, rho: float) -> Self:
-        """One release of this divergence."""
-        return cls((Divergence(order, rho, 1),)) if rho > 0.0 else cls()
+    def single(cls, order: float, rho: float, times: int = 1) -> Self:
+        """So many releases of this divergence."""
+        return cls((Divergence(order, rho, times),)) if rho > 0.0 else cls()
 
     @classmethod
     def read(cls, curve: Any, count: int) -> Self:
         """`count` releases as a trade-off function in JSON states them."""
         several(curve, count)
-        order, rho = read_order(curve["order"]), read_mu(curve["rho"])
-        return cls((Divergence(order, rho, count),)) if rho > 0.0 else cls()
+        return cls.single(read_order(curve["order"]), read_mu(curve["rho"]), count)
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if too few are claimed of some order above some ρ; else None."""
@@ -122,10 +120,11 @@ class Selection(NamedTuple):
     log_ratio: float
     times: int
 
-    def covered_by(self, other: Selection) -> bool:
-        """Whether the other reveals no less, whatever `times`: both bounds grow with E[K] and c."""
-        alike = self.base == other.base
-        return alike and self.mean_trials <= other.mean_trials and self.log_ratio <= other.log_ratio
+    def covers(self, needed: Selection, /) -> bool:
+        """Whether this reveals no less, whatever `times`: both bounds grow with E[K] and c."""
+        return self.base == needed.base and (
+            self.mean_trials >= needed.mean_trials and self.log_ratio >= needed.log_ratio
+        )
 
 
 class Selections(Repeated[Selection]):
@@ -147,15 +146,18 @@ class Selections(Repeated[Selection]):
     def missing(self, claimed: Self) -> str | None:
         """A sentence if some selection has no claimed one that reveals as much; else None."""
         # The largest first, each from the smallest that cover it.
-        stated = sorted(claimed.entries, key=_reveals)
-        left = [one.times for one in stated]
-        for one in sorted(self.entries, key=_reveals, reverse=True):
-            if not _taken(one, stated, left):
-                return (
-                    f"factors: a selection of {one.mean_trials!r} trials with log_ratio {one.log_ratio!r} is "
-                    "not covered by the claimed ones"
-                )
-        return None
+        demands = sorted(self.entries, key=_reveals, reverse=True)
+        offered = sorted(claimed.entries, key=_reveals)
+        missing = unserved(
+            [(one, one.times) for one in demands], [(one, one.times) for one in offered]
+        )
+        if not missing:
+            return None
+        one, _ = missing[0]
+        return (
+            f"factors: a selection of {one.mean_trials!r} trials with log_ratio {one.log_ratio!r} is "
+            "not covered by the claimed ones"
+        )
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds an entry for every selection to the `factors` of a product in JSON."""
@@ -176,16 +178,6 @@ class Selections(Repeated[Selection]):
 
 def _reveals(one: Selection) -> tuple[float, float]:
     return one.mean_trials, one.log_ratio
-
-
-def _taken(one: Selection, claimed: Sequence[Selection], left: list[int]) -> bool:
-    """Whether enough of the claimed ones are left to cover this one; takes them off."""
-    rest = one.times
-    for i, other in enumerate(claimed):
-        if one.covered_by(other):
-            share = min(rest, left[i])
-            left[i], rest = left[i] - share, rest - share
-    return rest == 0
 
 
 FACTORS = (Divergences, Selections)

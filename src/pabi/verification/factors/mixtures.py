@@ -17,8 +17,14 @@ from pabi.verification.arithmetic import (
     nonnegative,
     timed,
 )
-from pabi.verification.factors import Listed, Repeated, several
-from pabi.verification.factors.closed_forms import Part, read_mu, read_parts, written_mu
+from pabi.verification.factors import Listed, Repeated, several, unserved
+from pabi.verification.factors.closed_forms import (
+    Part,
+    largest_first,
+    read_mu,
+    read_parts,
+    written_mu,
+)
 
 # Sampled Gaussians: O_p(μ) ("poisson_subsampled"), R_p(μ) ("poisson_replaced"), and those of records that
 # displace others ("fixed_size_subsampled"), of which C_p(G(μ)) ("subsampled") is the one with all sizes
@@ -194,7 +200,7 @@ class SecretParts(NamedTuple):
     parts: tuple[Part, ...]
     opposite: bool
 
-    def covers(self, needed: SecretParts) -> bool:
+    def covers(self, needed: SecretParts, /) -> bool:
         """Whether this reveals no less."""
         return self.opposite == needed.opposite and dominated(needed.parts, self.parts)
 
@@ -224,24 +230,16 @@ class SecretMixtures(Listed[SecretParts]):
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if some mixture has no claimed one of its own that reveals no less; else None."""
-        left = list(claimed.entries)
-        for needed in self.entries:
-            cover = next((one for one in left if one.covers(needed)), None)
-            if cover is None:
-                return "secret_mixture: the claimed means are too small, too rare, or on the wrong side"
-            left.remove(cover)
-        return None
+        if not unserved([(one, 1) for one in self.entries], [(one, 1) for one in claimed.entries]):
+            return None
+        return "secret_mixture: the claimed means are too small, too rare, or on the wrong side"
 
     def write(self, product: dict[str, Any]) -> None:
         """Adds an entry for every mixture to the `factors` of a product in JSON."""
         for parts, opposite in self.entries:
-            left, means, weights = Fraction(1), [], []
-            for weight, mean in sorted(parts, key=lambda part: -part[1]):
-                share = min(weight, left)
-                left -= share
-                means.append(mean)
-                weights.append(double_above(share))
-            curve = {"kind": "secret_mixture", "means": means[::-1], "weights": weights[::-1]}
+            rising = largest_first(parts)[::-1]
+            means, weights = [mean for _, mean in rising], [double_above(w) for w, _ in rising]
+            curve = {"kind": "secret_mixture", "means": means, "weights": weights}
             product["factors"].append(curve | {"opposite": opposite, "count": 1})
 
     @property
@@ -266,13 +264,8 @@ class SecretMixtures(Listed[SecretParts]):
 def _exactly(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The parts with weights that add to 1: what is too much is taken from the lowest means, and what is
     missing is added there, as a trade-off function reads them."""
-    left, exact = Fraction(1), []
-    for weight, mean in sorted(parts, key=lambda part: -part[1]):
-        share = min(weight, left)
-        left -= share
-        exact.append((share, mean))
-    weight, mean = exact.pop()
-    return (*exact, (weight + left, mean))
+    *others, (_, least) = largest_first(parts)
+    return (*others, (1 - sum((share for share, _ in others), Fraction(0)), least))
 
 
 FACTORS = (SampledGaussians, SecretMixtures)

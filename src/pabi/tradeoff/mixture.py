@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.mixtures import (
     TOTAL,
     mixture_epsilon_bounds,
@@ -133,6 +133,25 @@ def _finish(mus: Array, sums: Array, counts: Array) -> Parts:
     return mus[filled][positive], weights[positive]
 
 
+def merged(cases: Iterable[tuple[float, Fraction]]) -> dict[float, Fraction]:
+    """The weight of every place."""
+    weights: dict[float, Fraction] = {}
+    for place, weight in cases:
+        weights[place] = weights.get(place, Fraction(0)) + weight
+    return weights
+
+
+def _whole(places: Sequence[float], weights: Sequence[float], of: str) -> dict[float, float]:
+    """The places in order ↦ their weights, rounded up, without those of weight 0. Raises InvalidInput unless
+    there is one for each of at least one place and they sum to 1."""
+    matched = len(places) == len(weights) > 0
+    require(matched, "weights", f"expected one weight per {of}, got {len(weights)}")
+    must_be(abs(fsum(weights) - 1.0) <= TOTAL, "weights", "weights that sum to 1", fsum(weights))
+    pairs = zip(places, weights, strict=True)
+    groups = merged((place, Fraction(weight)) for place, weight in pairs if weight > 0.0)
+    return {place: fraction_up(groups[place]) for place in sorted(groups)}
+
+
 _ROWS = 1 << 20  # entries of the working arrays
 _MARGIN = 5e-13  # relative, for ndtr and the sums
 _PER_PART = 2e-16  # relative: one rounding more for every part of a sum
@@ -167,24 +186,11 @@ class Mixture(TradeOff):
 
     def __init__(self, parts: Sequence[Gaussian], weights: Sequence[float]) -> None:
         parts = tuple(parts)
-        values = tuple(NONNEGATIVE("weights", w) for w in weights)
+        values = [NONNEGATIVE("weights", w) for w in weights]
         for part in parts:
-            if type(part) is not Gaussian:
-                raise InvalidInput("parts", f"expected Gaussian objects, got {part!r}")
-        if not parts or len(parts) != len(values):
-            raise InvalidInput("weights", f"expected one weight per part, got {len(values)}")
-        if not abs(fsum(values) - 1.0) <= TOTAL:
-            raise InvalidInput("weights", f"expected weights that sum to 1, got {fsum(values)!r}")
-        groups: dict[float, list[float]] = {}
-        for part, weight in zip(parts, values, strict=True):
-            if weight > 0.0:
-                groups.setdefault(part.mu, []).append(weight)
-        merged = sorted(
-            (mu, fraction_up(sum(map(Fraction, group), Fraction(0))))
-            for mu, group in groups.items()
-        )
-        gaussians = tuple(Gaussian(mu) for mu, _ in merged)
-        keep(self, parts=gaussians, weights=tuple(weight for _, weight in merged))
+            must_be(type(part) is Gaussian, "parts", "Gaussian objects", part)
+        whole = _whole([part.mu for part in parts], values, "part")
+        keep(self, parts=tuple(map(Gaussian, whole)), weights=tuple(whole.values()))
 
     @property
     def mus(self) -> Array:
@@ -390,23 +396,9 @@ class SecretMixture(TwoHalves):
     ) -> None:
         places = [number("means", m, at_least=0.0, at_most=LARGEST_MEAN) for m in means]
         values = [NONNEGATIVE("weights", w) for w in weights]
-        if type(opposite) is not bool:
-            raise InvalidInput("opposite", f"expected True or False, got {opposite!r}")
-        if not places or len(places) != len(values):
-            raise InvalidInput("weights", f"expected one weight per mean, got {len(values)}")
-        if not abs(fsum(values) - 1.0) <= TOTAL:
-            raise InvalidInput("weights", f"expected weights that sum to 1, got {fsum(values)!r}")
-        groups: dict[float, Fraction] = {}
-        for m, w in zip(places, values, strict=True):
-            if w > 0.0:
-                groups[m] = groups.get(m, Fraction(0)) + Fraction(w)
-        ordered = sorted(groups)
-        keep(
-            self,
-            means=tuple(ordered),
-            weights=tuple(fraction_up(groups[m]) for m in ordered),
-            opposite=opposite,
-        )
+        must_be(type(opposite) is bool, "opposite", "True or False", opposite)
+        whole = _whole(places, values, "mean")
+        keep(self, means=tuple(whole), weights=tuple(whole.values()), opposite=opposite)
 
     @cached_property
     def _shares(self) -> tuple[tuple[float, Fraction], ...]:
@@ -443,14 +435,3 @@ class SecretMixture(TwoHalves):
     @cached_property
     def _law(self) -> MixtureLaw:
         return MixtureLaw.of(Half(tuple((m, self._apart * m, w) for m, w in self._shares if m)))
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "means": list(self.means),
-            "weights": list(self.weights),
-            "opposite": self.opposite,
-        }
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields.pop("means"), fields.pop("weights"), fields.pop("opposite"))

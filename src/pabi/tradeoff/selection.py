@@ -16,6 +16,7 @@ from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
 from pabi.tradeoff.certificate import Proof, Written
 from pabi.tradeoff.guarantee import Guarantee, require_guarantee
+from pabi.tradeoff.mixture import merged
 from pabi.tradeoff.product import rounded, unrounded
 
 # What a guarantee of releases that were chosen one after the other assumes (docs, "Theory", 16).
@@ -175,19 +176,11 @@ def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
             )
 
 
-def _merged(cases: Iterable[tuple[float, Fraction]]) -> dict[float, Fraction]:
-    """The weight of every μ."""
-    weights: dict[float, Fraction] = {}
-    for mu, weight in cases:
-        weights[mu] = weights.get(mu, Fraction(0)) + weight
-    return weights
-
-
 def _mixture(cases: Iterable[tuple[float, Fraction]]) -> TradeOff:
-    weights = _merged(cases)
+    weights = merged(cases)
     if len(weights) > _MOST_PARTS:
         raised = _on_grid(np.array(list(weights))).tolist()
-        weights = _merged(zip(raised, weights.values(), strict=True))
+        weights = merged(zip(raised, weights.values(), strict=True))
     return average(list(weights), [fraction_up(weight) for weight in weights.values()])
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.mixtures import TOTAL
 from pabi.numbers.rounding import TINY, Array
@@ -63,11 +63,6 @@ def _shown(sizes: list[float]) -> float | tuple[float, ...]:
 
 class _Above(Discrete):
     """A pair of finitely many outcomes that reveals no less, of which nothing follows from below."""
-
-    @classmethod
-    def of(cls, pair: Discrete) -> Self:
-        """The same pair."""
-        return cls(pair.values, pair.masses, pair.infinity)
 
     @property
     def simplified(self) -> Pair:
@@ -157,8 +152,7 @@ class RandomAllocation(TradeOff):
             common=tuple(nonnegative("common", x) for x in common),
         )
         total = math.fsum(self.shares)
-        if not 0.0 < total <= 1.0 + TOTAL:
-            raise InvalidInput("shares", f"expected a sum above 0 and at most 1, got {total!r}")
+        must_be(0.0 < total <= 1.0 + TOTAL, "shares", "a sum above 0 and at most 1", total)
         if self.common:
             alone = not (self.opposite or self.displaces or draws != {1})
             require(
@@ -190,7 +184,8 @@ class RandomAllocation(TradeOff):
     def _delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
             return self._seen._delta(epsilon)
-        value = self._deltas(abs(epsilon), lambda: self._worst(abs(epsilon)))
+        size = abs(epsilon)
+        value = self._deltas(size, lambda: max(self._in_order(g, size, _FINE) for g in self._gains))
         return float(both_signs(np.array([epsilon]), np.array([value]))[0])
 
     def _underestimate(self, delta: float) -> float:
@@ -277,9 +272,6 @@ class RandomAllocation(TradeOff):
             for share, a, n in groups
             if (a > 0.0 or self.hub > 0.0 or self.common) and share > 0.0
         )
-
-    def _worst(self, epsilon: float) -> float:
-        return max(self._in_order(gain, epsilon, _FINE) for gain in self._gains)
 
     def _in_order(self, gain: Gain, epsilon: float, tolerance: float) -> float:
         """δ at `epsilon` ≥ 0 in one order of the data sets, the mean over all draws."""
@@ -387,7 +379,7 @@ class RandomAllocation(TradeOff):
         # What one order says at ε the other says at -ε.
         others = deltas[::-1]
         return tuple(
-            _Above.of(pair_above(epsilon, own, other))
+            _Above(**vars(pair_above(epsilon, own, other)))
             for own, other in zip(deltas, others, strict=True)
         )
 

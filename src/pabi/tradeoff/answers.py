@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from flint import arb, ctx, fmpq
 
 from pabi.numbers import gaussian
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
@@ -135,10 +135,8 @@ def discrete_laplace(parameter: float, sensitivity: int) -> TradeOff:
         return Gaussian(0.0)
     if steps == 1:
         return ApproxDP(a)
-    if a * steps > _MOST_LOSS:
-        raise InvalidInput(
-            "parameter", f"expected one of losses up to 600, got {a!r} times {steps}"
-        )
+    small = a * steps <= _MOST_LOSS
+    require(small, "parameter", f"expected one of losses up to 600, got {a!r} times {steps}")
     with ctx.workprec(_BITS):
         ball = arb(a)
         ends = 1 / (1 + (-ball).exp())

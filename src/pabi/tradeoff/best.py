@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import keep
 from pabi.tradeoff.base import Orientation, TradeOff, common, one_order
@@ -42,11 +42,9 @@ class Best(TradeOff):
         flat: dict[TradeOff, None] = {}
         for part in parts:
             part = TradeOff._table.check(part, "parts")
-            if one_order(part.orientation):
-                raise InvalidInput("parts", f"expected functions for both orders, got {part!r}")
+            must_be(not one_order(part.orientation), "parts", "functions for both orders", part)
             flat |= dict.fromkeys(part.parts if isinstance(part, Best) else (part,))
-        if not flat:
-            raise InvalidInput("parts", "expected at least one")
+        require(flat, "parts", "expected at least one")
         least = sorted(flat, key=lambda part: part.zcdp)[:_MOST] if len(flat) > _MOST else flat
         keep(self, parts=tuple(least))
 
@@ -96,8 +94,7 @@ class Best(TradeOff):
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         parts = fields.pop("parts")
-        if not isinstance(parts, list):
-            raise InvalidInput("parts", f"expected a list, got {parts!r}")
+        must_be(isinstance(parts, list), "parts", "a list", parts)
         return cls(TradeOff.from_dict(part) for part in parts)
 
     def __str__(self) -> str:

@@ -35,7 +35,9 @@ from pabi.tradeoff.pairs import SQRT_2PI, normal_mass
 _SCANNED, _FIRST, _LAST = 73, -8.0, 10.0  # ζ that are tried, from where, and up to where beyond a
 _SPARSE = 12.0  # nats below the most that there is of the integrand
 _RARELY = 0.2  # of the most nodes
-_POWERS, _SEEN, _FEW = (0.03, 100.0, 24), 8.0, 121  # λ over the spread; a label's z
+_POWERS = 0.03, 100.0, 24  # λ over the spread
+_SEEN, _WIDTH = np.linspace(-8.0, 8.0, 121, retstep=True)  # a label's z
+_MASSES = np.exp(-0.5 * _SEEN * _SEEN) * (_WIDTH / SQRT_2PI)
 _GREATEST_LOG = 700.0  # of a bound
 _PART = 1e-9  # more than a part of a chord errs
 _FINER = 48  # ζ between two transforms
@@ -107,11 +109,9 @@ class Hub:
     def _below(self) -> float:
         """About the mean of B."""
         total = 0.0
-        z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         for one in self.labels:
-            below = np.minimum(self.gain.below.at(z, one.size, self.epsilon), 0.0)
-            total -= one.weight * one.count * float(p @ below)
+            below = np.minimum(self.gain.below.at(_SEEN, one.size, self.epsilon), 0.0)
+            total -= one.weight * one.count * float(_MASSES @ below)
         return total
 
     def _queries(self, z: Array) -> list[Query]:
@@ -150,13 +150,12 @@ def _chernoff(queries: Sequence[Query]) -> Array:
         spread = np.maximum(spreads_of(query, ratio, RARE), TINY)
         power = np.geomspace(*_POWERS) / spread[:, None]  # (queries, λ)
         log = -power * at[:, None] - 1.0 - np.log(power)
-        z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         for one in query.labels:
-            above = np.maximum(query.gain.above.at(z, one.size, query.epsilon), 0.0)
-            below = np.minimum(query.gain.below.at(z, one.size, query.epsilon), 0.0)
+            above = np.maximum(query.gain.above.at(_SEEN, one.size, query.epsilon), 0.0)
+            below = np.minimum(query.gain.below.at(_SEEN, one.size, query.epsilon), 0.0)
             above = np.minimum(one.weight * above, (room + SPREADS * spread)[:, None])
             below = one.weight * ratio[:, None] * below
-            moment = np.expm1(power[:, :, None] * above[:, None]) @ p
-            log += one.count * np.log(moment + np.exp(power[:, :, None] * below[:, None]) @ p)
+            moment = np.expm1(power[:, :, None] * above[:, None]) @ _MASSES
+            moment += np.exp(power[:, :, None] * below[:, None]) @ _MASSES
+            log += one.count * np.log(moment)
         return np.asarray(log.min(axis=1, where=np.isfinite(log), initial=_GREATEST_LOG))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pabi import convert
 from pabi import tradeoff as t
-from pabi.tradeoff.gaussian import sqrt_up
+from pabi.numbers.rounding import root_of_fraction_up
 from pabi.tradeoff.gaussian_below import gaussian_below
 from support.every_case import every
 from support.normal_mixtures import gaussian_tradeoff
@@ -59,7 +59,8 @@ def test_bayes_success_is_the_best_threshold(mu, prior):
 
 def test_composition():
     assert t.Gaussian(3.0).compose(t.Gaussian(4.0)) == t.Gaussian(5.0)
-    assert t.Gaussian(0.1).self_compose(100) == t.Gaussian(sqrt_up(100 * Fraction(0.1) ** 2))
+    root = root_of_fraction_up(100 * Fraction(0.1) ** 2)
+    assert t.Gaussian(0.1).self_compose(100) == t.Gaussian(root)
     assert t.Gaussian(2.0).self_compose(1) == t.Gaussian(2.0)
     assert t.Gaussian(2.0).self_compose(4) == t.Gaussian(4.0)
     assert t.Gaussian(math.inf).self_compose(3) == t.Gaussian(math.inf)

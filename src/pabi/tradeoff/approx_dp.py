@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from flint import arb, ctx
@@ -15,7 +15,7 @@ from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
 from pabi.numbers.validate import NONNEGATIVE, SHARE, keep, number
 from pabi.numbers.vectorised import FLOOR, both_signs
-from pabi.tradeoff.base import TradeOff, decode, encode, support_lines
+from pabi.tradeoff.base import Readers, TradeOff, decode, support_lines
 from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import ExponentialLoss, Pair, Response
 
@@ -52,6 +52,7 @@ class ApproxDP(TradeOff):
     delta_0: float
 
     kind: ClassVar[str] = "approx_dp"
+    _readers: ClassVar[Readers] = {"epsilon": decode}
 
     def __init__(self, epsilon: float, delta: float = 0.0) -> None:
         keep(self, epsilon_0=nonnegative("epsilon", epsilon), delta_0=SHARE("delta", delta))
@@ -145,13 +146,6 @@ class ApproxDP(TradeOff):
                 return 0.0, 0.0 if inside <= -1 else self.epsilon_0
             root = top + inside.log1p()
             return max(0.0, balls.lower(root)), max(0.0, min(self.epsilon_0, balls.upper(root)))
-
-    def _fields(self) -> dict[str, Any]:
-        return {"epsilon": encode(self.epsilon_0), "delta": self.delta_0}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(decode("epsilon", fields.pop("epsilon")), fields.pop("delta"))
 
 
 # Bounded range: what the exponential mechanism is.
@@ -267,10 +261,3 @@ class BoundedRange(TradeOff):
         # A square would underflow where δ does not.
         value = gap * (gap / -math.expm1(-self.epsilon_0)) * (1.0 + _PROFILE) + FLOOR
         return both_signs(epsilon, np.where(size < self.epsilon_0, value, 0.0))
-
-    def _fields(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon_0}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields.pop("epsilon"))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, assert_never, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, assert_never, cast, overload
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be
 from pabi.numbers.gaussian import array, extended, nonnegative, real_line
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
-from pabi.numbers.validate import integer, number
+from pabi.numbers.validate import Check, integer, number
 from pabi.tradeoff.pairs import Pair
 
 # Which orders of the two adjacent data sets a trade-off function speaks of.
@@ -68,8 +69,7 @@ def one_order(orientation: Orientation) -> bool:
 def common(orientations: Iterable[Orientation]) -> Orientation:
     """The orientation of a composition. Raises InvalidInput where the functions have different ones."""
     directions = set(orientations) - {"symmetric"}
-    if len(directions) > 1:
-        raise InvalidInput("orientation", f"expected one throughout, got {sorted(directions)}")
+    must_be(len(directions) <= 1, "orientation", "one throughout", sorted(directions))
     return directions.pop() if directions else "symmetric"
 
 
@@ -102,6 +102,10 @@ def levels(epsilon: Array, delta: Array) -> Array:
 
 
 RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
+
+
+# What reads what a file says of some fields, by their names.
+Readers = Mapping[str, Check]
 
 
 class KindTable(NamedTuple):
@@ -263,8 +267,9 @@ class TradeOff(Readings):
     The kinds are a closed table, `pabi.tradeoff.kinds`. A class from elsewhere may be shown by
     `explain(also=…)`; it is refused where functions are composed, written or read.
 
-    A subclass sets `kind` and implements the abstract methods; `_delta_array` where arrays can be faster,
-    `_epsilon` where the lower bound is not needed, `_compose` and `_power` where a lossless rule exists.
+    A subclass is a dataclass, sets `kind` and implements the abstract methods; `_delta_array` where arrays
+    can be faster, `_epsilon` where the lower bound is not needed, `_compose` and `_power` where a lossless
+    rule exists, `_readers`, or `_fields` and `_from_fields`, where files do not hold its fields as they are.
 
     Attributes
     ----------
@@ -278,6 +283,7 @@ class TradeOff(Readings):
 
     kind: ClassVar[str]
     _table: ClassVar[KindTable]  # set once, by `pabi.tradeoff.kinds`
+    _readers: ClassVar[Readers] = {}
 
     @property
     def _function(self) -> TradeOff:
@@ -290,9 +296,8 @@ class TradeOff(Readings):
     def __call__(self, alpha: Any) -> Any:
         """A lower bound on the type II error at type I error `alpha` in [0, 1], scalar or array."""
         levels = array("alpha", alpha, at_least=0.0)
-        if (levels > 1.0).any():
-            worst = float(levels.max())
-            raise InvalidInput("alpha", f"expected numbers in [0, 1], got {worst!r}")
+        largest = float(levels.max(initial=0.0))
+        must_be(largest <= 1.0, "alpha", "numbers in [0, 1]", largest)
         result = np.clip(self._tradeoff(levels.ravel()), 0.0, 1.0).reshape(levels.shape)
         return float(result) if levels.ndim == 0 else result
 
@@ -536,14 +541,63 @@ class TradeOff(Readings):
     def _rdp(self, order: float) -> float:
         """`rdp`, for an order that is still to be checked: closed forms have one at ∞, others none."""
 
-    @abstractmethod
     def _fields(self) -> dict[str, Any]:
-        """What `to_dict` writes beside the kind."""
+        """What `to_dict` writes beside the kind: all fields, but for the usual direction."""
+        values = {name: getattr(self, field) for name, field in _arguments(self).items()}
+        return {name: _written(value) for name, value in values.items() if value != "both"}
 
     @classmethod
-    @abstractmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         """The object whose `_fields` these are; takes what it reads out of `fields`."""
+        make: Callable[..., Self] = cls
+        names = [name for name in _arguments(cls) if name in fields or name != "direction"]
+        values = ((name, fields.pop(name)) for name in names)
+        readers = cls._readers
+        return make(
+            **{name: readers[name](name, x) if name in readers else x for name, x in values}
+        )
+
+
+class Directed(TradeOff):
+    """A function of one order of the data sets, or the worse of both, by its `direction`."""
+
+    direction: Direction
+
+    def inverse(self) -> Self:
+        """f^-1: the other direction.
+
+        Returns
+        -------
+        TradeOff
+            Of the same class; the same, for "both".
+        """
+        return self._towards(opposite(self.direction))
+
+    def symmetrised(self) -> Self:
+        """The worse of both directions.
+
+        Returns
+        -------
+        TradeOff
+            Of the same class and of direction "both".
+        """
+        return self._towards("both")
+
+    def _towards(self, direction: Direction) -> Self:
+        turned: Self = dataclasses.replace(cast("Any", self), direction=direction)
+        return turned
+
+
+def _arguments(curve: object) -> dict[str, str]:
+    """What the constructor of a dataclass calls its fields ↦ their names."""
+    return {f.name.removesuffix("_0"): f.name for f in dataclasses.fields(cast("Any", curve))}
+
+
+def _written(value: Any) -> Any:
+    """The value of a field for JSON."""
+    if isinstance(value, TradeOff):
+        return value.to_dict()
+    return list(value) if isinstance(value, tuple) else encode(value)
 
 
 def encode(x: float) -> float | str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -18,10 +18,10 @@ from pabi.numbers.gaussian import (
     gdp_to_zcdp,
     nonnegative,
 )
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, root_of_fraction_up
 from pabi.numbers.validate import convert
 from pabi.numbers.vectorised import gaussian_delta
-from pabi.tradeoff.base import TradeOff, decode, encode
+from pabi.tradeoff.base import Readers, TradeOff, decode
 from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import Pair
 
@@ -50,6 +50,7 @@ class Gaussian(TradeOff):
     mu: float
 
     kind: ClassVar[str] = "gaussian"
+    _readers: ClassVar[Readers] = {"mu": decode}
 
     def __post_init__(self) -> None:
         convert(self, mu=nonnegative)
@@ -81,7 +82,7 @@ class Gaussian(TradeOff):
         """G(μ·√k), the parameter rounded up."""
         if math.isinf(self.mu):
             return self
-        return Gaussian(sqrt_up(k * Fraction(self.mu) ** 2))
+        return Gaussian(root_of_fraction_up(k * Fraction(self.mu) ** 2))
 
     def losses(self) -> tuple[Pair, ...]:
         """The loss N(μ²/2, μ²), the same in both orders."""
@@ -94,7 +95,7 @@ class Gaussian(TradeOff):
             return None
         if math.inf in (self.mu, other.mu):
             return Gaussian(math.inf)
-        return Gaussian(sqrt_up(Fraction(self.mu) ** 2 + Fraction(other.mu) ** 2))
+        return Gaussian(root_of_fraction_up(Fraction(self.mu) ** 2 + Fraction(other.mu) ** 2))
 
     def _tradeoff(self, alpha: Array) -> Array:
         if math.isinf(self.mu):
@@ -118,13 +119,6 @@ class Gaussian(TradeOff):
     def _delta_array(self, epsilon: Array) -> Array:
         return np.asarray(gaussian_delta(self.mu, epsilon))
 
-    def _fields(self) -> dict[str, Any]:
-        return {"mu": encode(self.mu)}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(decode("mu", fields.pop("mu")))
-
 
 def Identity() -> Gaussian:
     """Perfect privacy, f(α) = 1 - α.
@@ -135,23 +129,3 @@ def Identity() -> Gaussian:
         Equal to `Gaussian(0)`.
     """
     return Gaussian(0.0)
-
-
-def sqrt_up(square: Fraction) -> float:
-    """The least double whose square is at least `square` ≥ 0; ∞ beyond the range of doubles."""
-    if square == 0:
-        return 0.0
-    # An even power of two brings the square near 1, where the double root is good to an ulp.
-    shift = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
-    scaled = square / Fraction(4) ** shift
-    try:
-        root = math.ldexp(math.sqrt(float(scaled)), shift)
-    except OverflowError:
-        return math.inf
-    if root == math.inf:
-        return root
-    while root > 0.0 and Fraction(math.nextafter(root, 0.0)) ** 2 >= square:
-        root = math.nextafter(root, 0.0)
-    while root < math.inf and Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root

@@ -11,16 +11,17 @@ there is too little to take, the loss is rounded down. Either errs by O(step²) 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from abc import abstractmethod
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be
 from pabi.numbers.rounding import Array
 from pabi.numbers.vectorised import both_signs
-from pabi.tradeoff.base import TradeOff, one_order
+from pabi.tradeoff.base import TradeOff, one_order, supported
 from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUND = 4e-15  # relative: covers the quadrature and rounding of a mass
@@ -258,9 +259,32 @@ SLACK = 1e-10  # relative: more than rounding moves a point of the hull
 def checked_both_orders(base: TradeOff) -> TradeOff:
     """`base`, a function for both orders of the data sets. Raises InvalidInput for one of a single order."""
     curve = TradeOff._table.check(base, "base")
-    if one_order(curve.orientation):
-        raise InvalidInput("base", f"expected a function for both orders, got {curve!r}")
+    must_be(not one_order(curve.orientation), "base", "a function for both orders", curve)
     return curve
+
+
+class OfPoints(TradeOff):
+    """A trade-off function known by upper bounds on δ on a grid, the same in both orders of the data sets."""
+
+    @property
+    @abstractmethod
+    def _profile(self) -> tuple[Array, Array]:
+        """(ε, upper bounds on δ) on a grid from 0 on."""
+
+    def losses(self) -> tuple[Pair, ...]:
+        """The loss of a pair of finitely many outcomes that reveals no less, the same in both orders."""
+        return (self._pair,)
+
+    @cached_property
+    def _pair(self) -> Discrete:
+        return pair_above(*self._profile)
+
+    def _delta(self, epsilon: float) -> float:
+        return float(self._delta_array(np.array([epsilon]))[0])
+
+    def _tradeoff(self, alpha: Array) -> Array:
+        epsilon, delta = self._profile
+        return supported(alpha, epsilon, left=delta, right=delta)
 
 
 def pair_above(half: Array, delta: Array, other: Array | None = None) -> Discrete:

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,12 +31,11 @@ from pabi.numbers.validate import NONNEGATIVE, integer, keep, number
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP
-from pabi.tradeoff.base import Corner, TradeOff, levels, supported
+from pabi.tradeoff.base import Corner, Readers, TradeOff, levels, supported
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.grids import SLACK, checked_both_orders, lower_hull, pair_above
+from pabi.tradeoff.grids import SLACK, OfPoints, checked_both_orders, lower_hull
 from pabi.tradeoff.mixture import Mixture
-from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.product import Product
 
 _POINTS, _LEAST_DELTA = 1000, 1e-290  # of a link's grid, and what its end leaves
@@ -50,10 +49,11 @@ _FARTHEST = (
 _SLACK = 1e-10  # relative: more than rounding moves a point of the hull
 _POWERS = 1e-12  # relative: more than e^x is off by where x, of at most 600, was rounded
 _MOST_GROUPED = 10**9
+_BASE: Readers = {"base": lambda _, table: TradeOff.from_dict(table)}
 
 
 @dataclass(frozen=True, init=False)
-class Grouped(TradeOff):
+class Grouped(OfPoints):
     """What a chain of adjacent data sets reveals: 1 - (1 - f)∘…∘(1 - f), f of one link.
 
     `grouped` has closed forms where there are some.
@@ -74,6 +74,7 @@ class Grouped(TradeOff):
     size: int
 
     kind: ClassVar[str] = "grouped"
+    _readers = _BASE
 
     def __init__(self, base: TradeOff, size: int) -> None:
         keep(
@@ -98,18 +99,6 @@ class Grouped(TradeOff):
         own = self.base.zcdp
         return own if own in (0.0, math.inf) else fraction_up(Fraction(own) * self.size**2)
 
-    def losses(self) -> tuple[Pair, ...]:
-        """The loss of a pair of finitely many outcomes that reveals no less, the same in both orders."""
-        return (self._pair,)
-
-    @cached_property
-    def _pair(self) -> Discrete:
-        """A pair of finitely many outcomes that reveals no less."""
-        return pair_above(*self._profile)
-
-    def _delta(self, epsilon: float) -> float:
-        return float(self._delta_array(np.array([epsilon]))[0])
-
     def _delta_array(self, epsilon: Array) -> Array:
         """On chords over e^ε between the points, where δ is convex, and constant beyond the last."""
         x, y = self._hull
@@ -127,10 +116,10 @@ class Grouped(TradeOff):
         beyond = np.flatnonzero(y * (1.0 + _SLACK) <= delta)
         if beyond.size == 0:
             return math.inf
-        low, high = float(x[beyond[0] - 1]), float(x[beyond[0]])
-        while high - low > _SLACK * high:
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._delta(middle) <= delta else (middle, high)
+        ends = float(x[beyond[0] - 1]), float(x[beyond[0]])
+        _, high = bisected(
+            lambda e: self._delta(e) <= delta, *ends, close=lambda a, b: b - a <= _SLACK * b
+        )
         return high
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
@@ -169,14 +158,6 @@ class Grouped(TradeOff):
 
     def _points(self, least: float) -> tuple[Array, Array]:
         return _Chain.link(self.base, least).power(self.size).points()
-
-    def _fields(self) -> dict[str, Any]:
-        return {"base": self.base.to_dict(), "size": self.size}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        base = TradeOff.from_dict(fields.pop("base"))
-        return cls(base, fields.pop("size"))
 
 
 @dataclass(frozen=True)
@@ -312,7 +293,7 @@ _SHRINKS, _FEWER_SHRINKS = 60, 24  # of the interval in which the kink is search
 
 
 @dataclass(frozen=True, init=False)
-class Selected(TradeOff):
+class Selected(OfPoints):
     """The best of a random number K of independent runs: δ(ε) ≤ min{1, E[K]·δ_0(ε - c)}, δ_0 of one run.
 
     `selected` computes c from the law of K. At small ε the bound is above what it implies by itself, from
@@ -337,6 +318,7 @@ class Selected(TradeOff):
     log_ratio: float
 
     kind: ClassVar[str] = "selected"
+    _readers = _BASE
 
     def __init__(self, base: TradeOff, mean_trials: float, log_ratio: float) -> None:
         keep(
@@ -357,10 +339,6 @@ class Selected(TradeOff):
         own = self.base.zcdp
         root = math.sqrt(own * math.log(self.mean_trials)) if own < math.inf else math.inf
         return (own + 2.0 * root + self.log_ratio) * (1.0 + EIGHT_ROUNDINGS)
-
-    def losses(self) -> tuple[Pair, ...]:
-        """The loss of a pair of finitely many outcomes that reveals no less, the same in both orders."""
-        return (self._pair,)
 
     def _delta(self, epsilon: float) -> float:
         if epsilon == -math.inf:
@@ -426,19 +404,14 @@ class Selected(TradeOff):
         """δ/E[K], rounded down."""
         return fraction_down(Fraction(delta) / Fraction(self.mean_trials))
 
-    def _tradeoff(self, alpha: Array) -> Array:
-        epsilon = self._grid
-        delta = self._delta_array(epsilon)
-        return supported(alpha, epsilon, left=delta, right=delta)
-
     @property
     def _slow(self) -> bool:
         """Whether δ of one run takes a transform: then it is read where it is wanted, and nowhere else."""
         return isinstance(self.base, _SLOW)
 
     @cached_property
-    def _grid(self) -> Array:
-        """Numbers ε ≥ 0 up to where δ is about what it is at ∞."""
+    def _profile(self) -> tuple[Array, Array]:
+        """(ε, δ) on a grid from 0 up to where δ is about what it is at ∞."""
         few = self._slow
         points, least = (
             (_FEW_POINTS_SELECTED, _MORE_DELTA_SELECTED)
@@ -447,24 +420,9 @@ class Selected(TradeOff):
         )
         rest = self._delta(math.inf)
         end = self._epsilon(min(1.0, rest * (1.0 + SLACK) + least))
-        return np.linspace(0.0, min(max(end, self.log_ratio, 1e-9), _FARTHEST_SELECTED), points + 1)
-
-    @cached_property
-    def _pair(self) -> Discrete:
-        """A pair of finitely many outcomes that reveals no less."""
-        return pair_above(self._grid, self._delta_array(self._grid))
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "base": self.base.to_dict(),
-            "mean_trials": self.mean_trials,
-            "log_ratio": self.log_ratio,
-        }
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        base = TradeOff.from_dict(fields.pop("base"))
-        return cls(base, fields.pop("mean_trials"), fields.pop("log_ratio"))
+        end = min(max(end, self.log_ratio, 1e-9), _FARTHEST_SELECTED)
+        epsilon = np.linspace(0.0, end, points + 1)
+        return epsilon, self._delta_array(epsilon)
 
 
 def selected(base: TradeOff, mean_trials: float, shape: float = 0.0) -> Selected:

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from flint import arb, ctx, fmpq
 
 from pabi.numbers import gaussian
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array
-from pabi.numbers.validate import NONNEGATIVE, SHARE, convert, number
+from pabi.numbers.validate import NONNEGATIVE, SHARE, keep, number
 from pabi.numbers.vectorised import FLOOR, both_signs
 from pabi.tradeoff.base import Orientation, TradeOff, support_lines, supported
 from pabi.tradeoff.law import Labelled
@@ -353,9 +353,8 @@ class Laplace(TradeOff):
     kind: ClassVar[str] = "laplace"
 
     def __init__(self, epsilon: float, probability: float = 1.0) -> None:
-        object.__setattr__(self, "epsilon_0", epsilon)
-        object.__setattr__(self, "probability", probability)
-        convert(self, epsilon_0=lambda _, value: NONNEGATIVE("epsilon", value), probability=SHARE)
+        keep(self, epsilon_0=NONNEGATIVE("epsilon", epsilon))
+        keep(self, probability=SHARE("probability", probability))
 
     @property
     def orientation(self) -> Orientation:
@@ -462,13 +461,6 @@ class Laplace(TradeOff):
         value = -p * np.expm1(gap) * (1.0 + EIGHT_ROUNDINGS) + FLOOR
         beyond = size >= sampled_loss(self.epsilon_0, p) * (1.0 + EIGHT_ROUNDINGS) + _PROFILE
         return both_signs(epsilon, np.where(beyond, 0.0, np.minimum(1.0, value)))
-
-    def _fields(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon_0, "probability": self.probability}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields.pop("epsilon"), fields.pop("probability"))
 
 
 def _sampled(inner: Any, p: float) -> Any:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, assert_never
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.gaussian import array
 from pabi.numbers.rounding import MANY_ROUNDINGS, THREE_ROUNDINGS, Array
 from pabi.numbers.validate import choice, keep, number
 from pabi.tradeoff.base import (
     DIRECTIONS,
+    Directed,
     Direction,
     Orientation,
     TradeOff,
     chosen,
-    opposite,
     supported,
 )
 from pabi.tradeoff.grids import MISSING
@@ -37,7 +37,7 @@ _MOST_CELLS = 1 << 22
 
 
 @dataclass(frozen=True, init=False)
-class PrivacyLossDistribution(TradeOff):
+class PrivacyLossDistribution(Directed):
     """T(P, Q) of two distributions on the same finitely many outcomes, of loss log(p/q) each.
 
     `pessimistic` and `optimistic` make one from any curve that is not a product; compositions are
@@ -70,8 +70,7 @@ class PrivacyLossDistribution(TradeOff):
         direction: Direction = "both",
     ) -> None:
         one, two = _distribution("p", p), _distribution("q", q)
-        if one.size != two.size:
-            raise InvalidInput("q", f"expected as many as p, {one.size}, got {two.size}")
+        must_be(one.size == two.size, "q", f"as many as p, {one.size}", two.size)
         possible = (one > 0.0) | (two > 0.0)
         keep(self, p=tuple(one[possible].tolist()), q=tuple(two[possible].tolist()))
         keep(self, direction=choice("direction", direction, DIRECTIONS))
@@ -150,12 +149,10 @@ class PrivacyLossDistribution(TradeOff):
         match curve.orientation:
             case "add":  # whose pair is already in that order
                 return cls(q, p, "add")
-            case "remove":
-                return cls(p, q, "remove")
-            case "both" | "symmetric":
+            case "symmetric":
                 return cls(p, q, "both")
-            case _:
-                assert_never(curve.orientation)
+            case direction:
+                return cls(p, q, direction)
 
     @property
     def values(self) -> Array:
@@ -186,26 +183,6 @@ class PrivacyLossDistribution(TradeOff):
     def _directions(self) -> list[_Columns]:
         forward, backward = self._columns, _Columns(*self._columns[::-1])
         return [forward] if self._symmetric else [*chosen(self.direction, forward, backward)]
-
-    def inverse(self) -> PrivacyLossDistribution:
-        """f^-1: P and Q swapped.
-
-        Returns
-        -------
-        PrivacyLossDistribution
-            Of the opposite direction; the same, for "both".
-        """
-        return replace(self, direction=opposite(self.direction))
-
-    def symmetrised(self) -> PrivacyLossDistribution:
-        """The worse of both directions.
-
-        Returns
-        -------
-        PrivacyLossDistribution
-            Of direction "both".
-        """
-        return replace(self, direction="both")
 
     def losses(self) -> tuple[Discrete, ...]:
         """The losses of the directions, one or two."""
@@ -244,14 +221,6 @@ class PrivacyLossDistribution(TradeOff):
         swapped = self.inverse()._delta_array(epsilon)
         return supported(alpha, epsilon, left=swapped, right=self._delta_array(epsilon))
 
-    def _fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"p": list(self.p), "q": list(self.q)}
-        return fields if self.direction == "both" else fields | {"direction": self.direction}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields.pop("p"), fields.pop("q"), fields.pop("direction", "both"))
-
     def __repr__(self) -> str:
         return f"PrivacyLossDistribution({len(self.p)} outcomes, {self.direction!r})"
 
@@ -259,11 +228,10 @@ class PrivacyLossDistribution(TradeOff):
 def _distribution(name: str, x: Any) -> Array:
     """`x` as an array of probabilities, shape (m,). Raises InvalidInput naming `name`."""
     values = array(name, x, at_least=0.0)
-    if values.ndim != 1 or values.size == 0:
-        raise InvalidInput(name, f"expected a sequence of numbers, got the shape {values.shape}")
-    total = math.fsum(values.tolist())
-    if not abs(total - 1.0) <= _TOTAL:
-        raise InvalidInput(name, f"expected probabilities that sum to 1, got the sum {total!r}")
+    flat = values.ndim == 1 and values.size > 0
+    require(flat, name, f"expected a sequence of numbers, got the shape {values.shape}")
+    total, expected = math.fsum(values.tolist()), "expected probabilities that sum to 1"
+    require(abs(total - 1.0) <= _TOTAL, name, f"{expected}, got the sum {total!r}")
     return values
 
 
@@ -339,8 +307,7 @@ class _Cells(NamedTuple):
 def _cells(pair: Pair, step: float, tail: float) -> _Cells:
     low, high = pair.reach(tail, tail)
     first, last = math.floor(low / step), max(1, math.ceil(high / step))
-    if last - first > _MOST_CELLS:
-        raise InvalidInput("step", f"expected one that needs fewer cells, got {step!r}")
+    must_be(last - first <= _MOST_CELLS, "step", "one that needs fewer cells", step)
     edges = np.arange(first, last + 1, dtype=np.float64) * step
     mass, excess = pair.cells(edges)
     above = pair.above(float(edges[-1]))

@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be
 from pabi.numbers.locking import ticking
-from pabi.numbers.rounding import THREE_ROUNDINGS, Array, fraction_up, up
+from pabi.numbers.rounding import THREE_ROUNDINGS, Array, fraction_up, root_of_fraction_up, up
 from pabi.numbers.showing import shown
 from pabi.numbers.validate import NONNEGATIVE, SHARE, integer, keep, number
 from pabi.tradeoff import rounded as widened
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import RTOL, Orientation, TradeOff, common, one_order, supported
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.gaussian import Gaussian, sqrt_up
+from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import Pair, worst_divergence
@@ -92,7 +92,7 @@ class Product(TradeOff):
         if failing > 0.0:
             total = up(total + failing) if total > 0.0 else failing
         # The releases are G(√Σr²) away from exact ones, and what is widened once more by r.
-        r = fraction_up(Fraction(r) + Fraction(sqrt_up(squares)))
+        r = fraction_up(Fraction(r) + Fraction(root_of_fraction_up(squares)))
         if not counts:
             gaussian, r = _widened(gaussian, r), 0.0
         if gaussian != Gaussian(0.0) or not counts:
@@ -439,12 +439,10 @@ class Product(TradeOff):
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
         entries = fields.pop("factors")
-        if not isinstance(entries, list):
-            raise InvalidInput("factors", f"expected a list, got {entries!r}")
+        must_be(isinstance(entries, list), "factors", "a list", entries)
         factors = []
         for entry in entries:
-            if not isinstance(entry, dict):
-                raise InvalidInput("factors", f"expected objects, got {entry!r}")
+            must_be(isinstance(entry, dict), "factors", "objects", entry)
             curve = {name: value for name, value in entry.items() if name != "count"}
             factors.append((TradeOff.from_dict(curve), entry.get("count", 1)))
         return cls(factors, fields.pop("failure", 0.0), fields.pop("rounding", 0.0))

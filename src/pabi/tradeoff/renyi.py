@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from flint import arb, ctx
@@ -16,9 +16,8 @@ from pabi.numbers.renyi import rdp_to_epsilon
 from pabi.numbers.rounding import Array, bisected
 from pabi.numbers.validate import keep, number
 from pabi.numbers.vectorised import both_signs
-from pabi.tradeoff.base import Corner, TradeOff, decode, encode, levels, supported
-from pabi.tradeoff.grids import pair_above
-from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.base import Corner, Readers, decode, levels
+from pabi.tradeoff.grids import OfPoints
 
 _BITS = 200  # of ball arithmetic
 _POINTS = 2000  # of the grid on which the curve is drawn, and made a pair
@@ -27,7 +26,7 @@ _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
 
 
 @dataclass(frozen=True, init=False)
-class RenyiDP(TradeOff):
+class RenyiDP(OfPoints):
     """Rényi differential privacy of one order α: a divergence of at most ρ, in both orders of the data sets.
 
     At ε ≥ 0, δ is the lesser of e^((α-1)(ρ-ε))·(α-1)^(α-1)/α^α and (e^((α-1)ρ) - 1)/(α·(e^((α-1)ε) - 1)), or
@@ -49,6 +48,7 @@ class RenyiDP(TradeOff):
     rho: float
 
     kind: ClassVar[str] = "renyi_dp"
+    _readers: ClassVar[Readers] = {"rho": decode}
 
     def __init__(self, order: float, rho: float) -> None:
         keep(self, order=number("order", order, above=1.0), rho=nonnegative("rho", rho))
@@ -62,18 +62,6 @@ class RenyiDP(TradeOff):
     def zcdp(self) -> float:
         """∞, as nothing is known of larger orders; 0 where ρ is."""
         return 0.0 if self.rho == 0.0 else math.inf
-
-    def losses(self) -> tuple[Pair, ...]:
-        """The loss of a pair of finitely many outcomes that reveals no less, the same in both orders."""
-        return (self._pair,)
-
-    @cached_property
-    def _pair(self) -> Discrete:
-        """A pair of finitely many outcomes that reveals no less."""
-        return pair_above(*self._profile)
-
-    def _delta(self, epsilon: float) -> float:
-        return float(self._delta_array(np.array([epsilon]))[0])
 
     def _delta_array(self, epsilon: Array) -> Array:
         size = np.abs(epsilon)
@@ -132,19 +120,8 @@ class RenyiDP(TradeOff):
         """0 and the bound: how much a mechanism with this divergence may reveal depends on the mechanism."""
         return 0.0, self._epsilon(delta)
 
-    def _tradeoff(self, alpha: Array) -> Array:
-        epsilon, delta = self._profile
-        return supported(alpha, epsilon, left=delta, right=delta)
-
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
         """(ε, δ) on a grid."""
         epsilon, delta = self._bounds
         return epsilon, self._corner.least(epsilon, delta)
-
-    def _fields(self) -> dict[str, Any]:
-        return {"order": self.order, "rho": encode(self.rho)}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(fields.pop("order"), decode("rho", fields.pop("rho")))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self, assert_never
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy  # its parts are loaded on first use
 from flint import arb, ctx
 
 from pabi.numbers import gaussian
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be
 from pabi.numbers.gaussian import gdp_epsilon_bounds, gdp_to_delta, nonnegative
 from pabi.numbers.rounding import (
     EIGHT_ROUNDINGS,
@@ -30,13 +30,14 @@ from pabi.numbers.validate import SHARE, convert, one_of
 from pabi.numbers.vectorised import both_signs, gaussian_delta
 from pabi.tradeoff.base import (
     DIRECTIONS,
+    Directed,
     Direction,
     Orientation,
+    Readers,
     TradeOff,
     decode,
     encode,
     one_order,
-    opposite,
     support_lines,
 )
 from pabi.tradeoff.gaussian import Gaussian
@@ -87,11 +88,9 @@ class Subsampled(OfLaw):
         convert(self, base=_gaussian, probability=SHARE)
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
+        if self._plain is not None:
+            return self._plain._epsilon_bounds(delta, rtol)
         mu, p = self.base.mu, self.probability
-        if delta >= 1.0 or p == 0.0 or mu == 0.0:
-            return 0.0, 0.0
-        if p == 1.0:
-            return gdp_epsilon_bounds(mu, delta)
         share = Fraction(delta) / Fraction(p)
         if share >= 1:
             return 0.0, 0.0
@@ -101,7 +100,9 @@ class Subsampled(OfLaw):
 
     @property
     def _plain(self) -> Gaussian | None:
-        return _plain(self.base.mu, self.probability)
+        if self.probability in (0.0, 1.0) or self.base.mu == 0.0:
+            return self.base if self.probability else Gaussian(0.0)
+        return None
 
     @property
     def _largest(self) -> float:
@@ -116,8 +117,8 @@ class Subsampled(OfLaw):
     def _tradeoff(self, alpha: Array) -> Array:
         """The two lines at the ε where the likelihood-ratio test has type I error α, or its mirror."""
         mu, p = self.base.mu, self.probability
-        if p == 1.0 or mu == 0.0 or p == 0.0:
-            return (self.base if p else Gaussian(0.0))._tradeoff(alpha)
+        if self._plain is not None:
+            return self._plain._tradeoff(alpha)
         if mu == math.inf:
             return np.maximum(
                 0.0, (1.0 - p) * (1.0 - alpha) * (1.0 - THREE_ROUNDINGS) - THREE_ROUNDINGS * p
@@ -177,7 +178,7 @@ class Subsampled(OfLaw):
 
 
 @dataclass(frozen=True)
-class PoissonSubsampled(OfLaw):
+class PoissonSubsampled(Directed, OfLaw):
     """The Gaussian mechanism on a Poisson batch: O_p(μ) = T(p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1)).
 
     Of one release the worse direction is C_p(G(μ)); of several it is not, and each direction is composed by
@@ -203,6 +204,7 @@ class PoissonSubsampled(OfLaw):
     direction: Direction = "both"
 
     kind: ClassVar[str] = "poisson_subsampled"
+    _readers: ClassVar[Readers] = {"mu": decode}
 
     def __post_init__(self) -> None:
         convert(self, mu=nonnegative, probability=SHARE, direction=one_of(*DIRECTIONS))
@@ -212,51 +214,24 @@ class PoissonSubsampled(OfLaw):
         """The direction; "symmetric" where nothing is random or nothing revealed."""
         return "symmetric" if self._plain is not None else self.direction
 
-    @property
+    @cached_property
     def _worse(self) -> Subsampled:
         return Subsampled(Gaussian(self.mu), self.probability)
-
-    def inverse(self) -> PoissonSubsampled:
-        """f^-1: the other direction.
-
-        Returns
-        -------
-        PoissonSubsampled
-            The same, for "both".
-        """
-        return replace(self, direction=opposite(self.direction))
-
-    def symmetrised(self) -> PoissonSubsampled:
-        """The worse of both directions.
-
-        Returns
-        -------
-        PoissonSubsampled
-            Of direction "both".
-        """
-        return replace(self, direction="both")
 
     def _reader(self, *, positive: bool) -> TradeOff:
         """The function that answers for one release; `positive`: whether at ε ≥ 0 only.
 
         There removal is the worse direction, so that C_p(G(μ)) answers for it.
         """
-        match self.orientation:
-            case "symmetric" | "both":
-                return self._worse
-            case "remove" if positive:
-                return self._worse
-            case "remove" | "add":
-                return TradeOff._table.product(((self, 1),))
-            case _:
-                assert_never(self.orientation)
+        alike = not one_order(self.orientation) or (positive and self.orientation == "remove")
+        return self._worse if alike else TradeOff._table.product(((self, 1),))
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         return self._reader(positive=True).epsilon_bounds(delta, rtol)
 
     @property
     def _plain(self) -> Gaussian | None:
-        return _plain(self.mu, self.probability)
+        return self._worse._plain
 
     @property
     def _largest(self) -> float:
@@ -276,22 +251,6 @@ class PoissonSubsampled(OfLaw):
     def _delta_array(self, epsilon: Array) -> Array:
         one_by_one = one_order(self.orientation)
         return super()._delta_array(epsilon) if one_by_one else self._worse._delta_array(epsilon)
-
-    def _fields(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {"mu": encode(self.mu), "probability": self.probability}
-        return fields if self.direction == "both" else fields | {"direction": self.direction}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        mu, p = decode("mu", fields.pop("mu")), fields.pop("probability")
-        return cls(mu, p, fields.pop("direction", "both"))
-
-
-def _plain(mu: float, p: float) -> Gaussian | None:
-    """The Gaussian that a random batch is where nothing is random or nothing revealed."""
-    if p in (0.0, 1.0) or mu == 0.0:
-        return Gaussian(mu if p else 0.0)
-    return None
 
 
 def _amplified(epsilon: float, p: float) -> tuple[float, float]:
@@ -336,6 +295,7 @@ class PoissonReplaced(TwoHalves):
     probability: float
 
     kind: ClassVar[str] = "poisson_replaced"
+    _readers: ClassVar[Readers] = {"mu": decode}
 
     def __post_init__(self) -> None:
         convert(self, mu=nonnegative, probability=SHARE)
@@ -357,24 +317,16 @@ class PoissonReplaced(TwoHalves):
         half = Half.single(self.mu, 2.0 * self.mu, self.probability)
         return MixtureLaw(half, half)
 
-    def _fields(self) -> dict[str, Any]:
-        return {"mu": encode(self.mu), "probability": self.probability}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        return cls(decode("mu", fields.pop("mu")), fields.pop("probability"))
-
 
 def _positive(field: str, value: Any) -> float:
     """The check that passes ∞ and numbers above 0."""
     size = nonnegative(field, value)
-    if size == 0.0:
-        raise InvalidInput(field, f"expected a number > 0, got {value!r}")
+    must_be(size > 0.0, field, "a number > 0", value)
     return size
 
 
 @dataclass(frozen=True)
-class FixedSizeSubsampled(TwoHalves):
+class FixedSizeSubsampled(Directed, TwoHalves):
     """The Gaussian mechanism on a batch of fixed size, which a record joins in the place of another.
 
     Batch and noise aside, the sum is moved with probability p, by W on the first data set and by W' on the
@@ -408,6 +360,7 @@ class FixedSizeSubsampled(TwoHalves):
     direction: Direction = "both"
 
     kind: ClassVar[str] = "fixed_size_subsampled"
+    _readers: ClassVar[Readers] = dict.fromkeys(("norm", "other", "apart"), decode)
 
     def __post_init__(self) -> None:
         convert(
@@ -442,26 +395,6 @@ class FixedSizeSubsampled(TwoHalves):
         symmetric = self.norm == self.other or self._plain is not None
         return "symmetric" if symmetric else self.direction
 
-    def inverse(self) -> FixedSizeSubsampled:
-        """f^-1: the other direction.
-
-        Returns
-        -------
-        FixedSizeSubsampled
-            The same, for "both".
-        """
-        return replace(self, direction=opposite(self.direction))
-
-    def symmetrised(self) -> FixedSizeSubsampled:
-        """The worse of both directions.
-
-        Returns
-        -------
-        FixedSizeSubsampled
-            Of direction "both".
-        """
-        return replace(self, direction="both")
-
     @cached_property
     def _law(self) -> MixtureLaw:
         sizes = self.norm, self.other
@@ -470,14 +403,3 @@ class FixedSizeSubsampled(TwoHalves):
     def _halves(self, *, positive: bool) -> Sequence[Half]:
         """D(a, m) is worse for a larger a."""
         return [max(super()._halves(positive=positive), key=lambda half: half.highest)]
-
-    def _fields(self) -> dict[str, Any]:
-        sizes = {name: encode(getattr(self, name)) for name in ("norm", "other", "apart")}
-        fields: dict[str, Any] = {**sizes, "probability": self.probability}
-        return fields if self.direction == "both" else fields | {"direction": self.direction}
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Self:
-        sizes = {name: decode(name, fields.pop(name)) for name in ("norm", "other", "apart")}
-        p = fields.pop("probability")
-        return cls(**sizes, probability=p, direction=fields.pop("direction", "both"))

@@ -27,7 +27,7 @@ from pabi.numbers.rounding import Array
 from pabi.tradeoff.convolution import OUTSIDE, Sum, Term, transformed
 from pabi.tradeoff.grids import Losses
 from pabi.tradeoff.labels import Difference, Labels, points, side
-from pabi.tradeoff.pairs import SQRT_2PI, normal_mass
+from pabi.tradeoff.pairs import LARGEST_EXPONENT, SQRT_2PI, normal_mass
 
 _LEAST = 1e-3  # smaller α count as this, and so does a smaller range as none
 _CHORD = 0.12  # ξ between two laws, times ρ
@@ -46,7 +46,6 @@ _DOUBT = 1e-13  # relative: more than an integral over ξ errs, for each of its 
 # the spread; below, over the spread. No more are tried where this part of what is found is doubt, or of all.
 _ABOVE, _BELOW = (6.0, 25.0), (-0.1, -1.5, -6.0)
 _DOUBTED, _OF_ALL = 1e-3, 1e-4
-_GREATEST = 700.0
 
 
 class Cell(NamedTuple):
@@ -228,7 +227,8 @@ class Common:
             for one, g in zip(self.labels, growth, strict=True)
         ]
         variances = [
-            one.count * one.weight**2 * math.expm1(min(one.size**2, _GREATEST)) for one in groups
+            one.count * one.weight**2 * math.expm1(min(one.size**2, LARGEST_EXPONENT))
+            for one in groups
         ]
         spread, count = math.sqrt(math.fsum(variances)), sum(one.count for one in groups)
         mean = math.fsum(one.weight * one.count for one in groups)
@@ -269,7 +269,7 @@ class _Law(NamedTuple):
         x = (tilted.begin + count) * total.step + tilted.offset
         here = x >= 0.0
         x, mass = x[here], tilted.mass[here]
-        scale = np.exp(np.minimum(log_moment - power * x, _GREATEST)) * _SUMMED
+        scale = np.exp(np.minimum(log_moment - power * x, LARGEST_EXPONENT)) * _SUMMED
         likely = np.flatnonzero(mass > _LIKELY)
         return cls(
             x=x,
@@ -299,4 +299,4 @@ class _Law(NamedTuple):
 
     def _times(self, x: float) -> float:
         """How often the tilted mass at x the mass there is."""
-        return math.exp(min(self.log_moment - self.power * x, _GREATEST)) * _SUMMED
+        return math.exp(min(self.log_moment - self.power * x, LARGEST_EXPONENT)) * _SUMMED

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, mean
 from pabi.tradeoff.grids import Losses
-from pabi.tradeoff.pairs import Indices
+from pabi.tradeoff.pairs import LARGEST_EXPONENT, Indices
 
 Complex = NDArray[np.complex128]
 
@@ -31,7 +31,6 @@ OUTSIDE = 1e-13  # tilted mass that may lie outside the window
 _ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
 _SUMMED = 1e-10  # relative: more than running sums of positive numbers err
-_GREATEST = 700.0  # whose power of e is a double
 _ROUNDS, _BEYOND = 60, 0.005  # of a search for a λ; relative, the least that a step goes beyond
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
@@ -290,7 +289,7 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
         log_scale = base - power * at
         scale = np.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * np.abs(at)))
         scale *= 1.0 + _SUMMED
-        usable = log_scale < _GREATEST
+        usable = log_scale < LARGEST_EXPONENT
         return Excess(
             np.where(usable, (gain + doubt) * scale, math.inf),
             np.where(usable, doubt * scale, math.inf),
@@ -341,7 +340,7 @@ def _read(
 
 def _inverse_expm1(x: float) -> float:
     """1/(e^x - 1) for x ≥ 0."""
-    return math.inf if x == 0.0 else 1.0 / math.expm1(x) if x < 700.0 else 0.0
+    return math.inf if x == 0.0 else 1.0 / math.expm1(x) if x < LARGEST_EXPONENT else 0.0
 
 
 def _decaying_sum(values: Array, decay: float) -> Array:

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts are loaded on first use
 
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, bisected
 from pabi.tradeoff.pairs import (
+    LARGE,
+    LARGEST_EXPONENT,
     SQRT_2PI,
     Indices,
     LossCells,
@@ -33,9 +35,7 @@ from pabi.tradeoff.pairs import (
 
 APART = 100.0  # the size from which the parts are: e^(-100²/8) is less than 1e-540
 FAR = 60.0  # Φ(-60) is below every positive double
-_GREAT = 700.0  # whose power of e is a double
 _SHORT = 1e-3  # a distance across which differences of normal probabilities cancel
-LARGE = 30.0  # e^30 - 1 is e^30 to 13 digits
 VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
 _ROUNDS, _NEAR = 80, 1e-9  # of Newton's method, and by how much the last one moves
@@ -95,40 +95,27 @@ class MovedPart(NamedTuple):
 class HalfParts:
     """The parts of a half, or of several halves of one part each: arrays (parts, …) that broadcast with t."""
 
-    parts: Array  # a_j, m_j and w_j
-    rests: Array  # log c and z_0
+    one: Array  # the a_j
+    apart: Array  # the m_j
+    weight: Array  # the w_j
+    log_rest: Array  # the log c
+    origin: Array  # the z_0
 
     @classmethod
     def of(cls, *halves: Half) -> HalfParts:
         """One half, arrays (parts, 1, 1), or several of one part, (1, halves, 1)."""
         parts = np.array([part for half in halves for part in half.parts], dtype=np.float64).T
         rests = np.array([(half.log_rest, half.origin) for half in halves]).T
-        return cls(parts.reshape(3, -1, len(halves), 1), rests[..., None])
+        return cls(*parts.reshape(3, -1, len(halves), 1), *rests[..., None])
 
     def at(self, index: Indices) -> HalfParts:
         """Those of these halves, of the only one for all of them."""
-        fields = self.parts, self.rests
-        return HalfParts(*(x if x.shape[-2] == 1 else x[..., index, :] for x in fields))
+        return self.each(lambda x: x if x.shape[-2] == 1 else x[..., index, :])
 
-    @property
-    def one(self) -> Array:
-        """The a_j."""
-        return np.asarray(self.parts[0])
-
-    @property
-    def apart(self) -> Array:
-        """The m_j."""
-        return np.asarray(self.parts[1])
-
-    @property
-    def log_rest(self) -> Array:
-        """The log c."""
-        return np.asarray(self.rests[0])
-
-    @property
-    def origin(self) -> Array:
-        """The z_0."""
-        return np.asarray(self.rests[1])
+    def each(self, function: Callable[[Array], Array]) -> HalfParts:
+        """What a function makes of every array."""
+        fields = self.one, self.apart, self.weight, self.log_rest, self.origin
+        return HalfParts(*map(function, fields))
 
     @cached_property
     def two(self) -> Array:
@@ -144,7 +131,7 @@ class HalfParts:
     @cached_property
     def log_weight(self) -> Array:
         """The log w_j."""
-        return np.asarray(np.log(self.parts[2]))
+        return np.asarray(np.log(self.weight))
 
     @property
     def size(self) -> Array:
@@ -200,8 +187,7 @@ class Half:
     @cached_property
     def arrays(self) -> HalfParts:
         """The parts as arrays (parts, 1)."""
-        rows = HalfParts.of(self)
-        return HalfParts(rows.parts[..., 0], rows.rests[..., 0])
+        return HalfParts.of(self).each(lambda x: x[..., 0])
 
     @cached_property
     def rest(self) -> float:
@@ -249,18 +235,15 @@ class Half:
         middles = [a - 0.5 * m for a, m, _ in self.parts]
         low, high = min(middles), max(middles)
         parts = [(float(w), a, a - m) for a, m, w in self.parts]
-        for _ in range(_ROUNDS):
-            if not low < (z := 0.5 * (low + high)) < high:
-                break
+
+        def holds(z: float) -> bool:
             one, two = (
                 [math.log(w) + x[i] * z - 0.5 * x[i] ** 2 for w, *x in parts] for i in (0, 1)
             )
-            top = max(*one, *two)
-            rise = math.fsum(
-                math.exp(x - top) - math.exp(y - top) for x, y in zip(one, two, strict=True)
-            )
-            low, high = (z, high) if rise < 0.0 else (low, z)
-        return high
+            top, pairs = max(*one, *two), zip(one, two, strict=True)
+            return not math.fsum(math.exp(x - top) - math.exp(y - top) for x, y in pairs) < 0.0
+
+        return bisected(holds, low, high, rounds=_ROUNDS)[1]
 
     @property
     def farthest(self) -> float:
@@ -432,7 +415,7 @@ class Half:
     def depth(self, slack: float) -> float:
         """A loss beyond which Q's mass is so small that raising it to there adds about `slack` or less."""
         place = max(0.0, *(a - m for a, m, _ in self.parts))
-        return min(self._loss_beyond(place, slack / (1.0 + self.size)), _GREAT)
+        return min(self._loss_beyond(place, slack / (1.0 + self.size)), LARGEST_EXPONENT)
 
     def _loss_beyond(self, place: float, share: float) -> float:
         z = place - float(scipy.special.ndtri(min(0.5, max(share, 1e-305))))

@@ -19,11 +19,14 @@ from pabi.tradeoff.base import Orientation, TradeOff, support_lines, supported
 from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import (
     BEYOND,
+    LARGE,
+    LARGEST_EXPONENT,
     Discrete,
     LossCells,
     Pair,
     convex_part,
     order_above,
+    undrawn,
     worst_divergence,
 )
 
@@ -36,12 +39,10 @@ from pabi.tradeoff.pairs import (
 
 
 _VAST = 300.0  # beyond which a loss serves no reader: e^300 is far from the largest double
-_LARGE = 30.0  # e^30 + 1 is e^30 to 13 digits
 _NEAR = 1e-2  # |x| up to which e^x - 1 - x is summed as a series
 _TERMS = 9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _MOST_PANELS = 20_000
-_LARGEST = 700.0  # whose power of e is a double
 _FAR = 20.0  # log of a power beyond which the sum is far from 1
 
 
@@ -80,8 +81,19 @@ def _masses(epsilon: float, edges: Array) -> _Masses:
     return masses
 
 
+class _LaplacePair(Pair):
+    """A pair of Laplace distributions, on which all losses are finite."""
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses from `y` on: of the cell to a little above the largest one."""
+        if y > self.most:
+            return 0.0, 0.0
+        cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + abs(self.most))]))
+        return float(cell.mass[0]), float(cell.excess[0])
+
+
 @dataclass(frozen=True)
-class LaplaceLoss(Pair):
+class LaplaceLoss(_LaplacePair):
     """The pair (A, B) of distance `epsilon` > 0."""
 
     epsilon: float
@@ -91,10 +103,7 @@ class LaplaceLoss(Pair):
         """The largest loss, ε."""
         return self.epsilon
 
-    @property
-    def top(self) -> float:
-        """P(Y = ε), one half."""
-        return 0.5
+    top = 0.5  # P(Y = ε)
 
     @property
     def simplified(self) -> Pair:
@@ -105,10 +114,6 @@ class LaplaceLoss(Pair):
         """The cells in closed form."""
         masses = _masses(self.epsilon, edges)
         return LossCells(masses.a, masses.above_left)
-
-    def above(self, y: float) -> tuple[float, float]:
-        """(mass, excess) of the losses from `y` on."""
-        return _above(self, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(-ε, ε), whatever the tail."""
@@ -126,7 +131,7 @@ class LaplaceLoss(Pair):
 
 
 @dataclass(frozen=True)
-class SampledLaplace(Pair):
+class SampledLaplace(_LaplacePair):
     """P = p·A + (1 - p)·B against Q = B, of `probability` p in (0, 1)."""
 
     epsilon: float
@@ -169,18 +174,14 @@ class SampledLaplace(Pair):
         """The losses of (A, B) at these losses; outside of the support a little more than ε from 0."""
         p, e = self.probability, self.epsilon
         with np.errstate(divide="ignore", invalid="ignore"):
-            grown, least = np.expm1(np.minimum(edges, _LARGE)) / p, math.log1p(-p)
+            grown, least = np.expm1(np.minimum(edges, LARGE)) / p, math.log1p(-p)
             # e^l and 1 - p cancel near the least loss.
             left = np.log(np.expm1(np.maximum(edges - least, 0.0)))
             small = np.log1p(np.maximum(grown, -1.0))
             small = np.where(grown < -0.5, least + left - math.log(p), small)
             large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
         outside = e + BEYOND * (1.0 + e)
-        return np.clip(np.where(edges > _LARGE, large, small), -outside, outside)
-
-    def above(self, y: float) -> tuple[float, float]:
-        """(mass, excess) of the losses from `y` on."""
-        return _above(self, y)
+        return np.clip(np.where(edges > LARGE, large, small), -outside, outside)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(the least, the largest) loss, whatever the tail."""
@@ -193,7 +194,7 @@ class SampledLaplace(Pair):
 
 
 @dataclass(frozen=True)
-class TurnedLaplace(Pair):
+class TurnedLaplace(_LaplacePair):
     """(Q, P) of a sampled Laplace pair."""
 
     pair: SampledLaplace
@@ -203,10 +204,7 @@ class TurnedLaplace(Pair):
         """The largest loss, -log(1 - p + p·e^-ε)."""
         return -self.pair.edge
 
-    @property
-    def top(self) -> float:
-        """Q's mass where the loss of the pair is least, one half."""
-        return 0.5
+    top = 0.5  # Q's mass where the loss of the pair is least
 
     @property
     def edge(self) -> float:
@@ -226,16 +224,12 @@ class TurnedLaplace(Pair):
         places = self.pair.places(mirrored)
         masses = _masses(self.pair.epsilon, places)
         right, top = mirrored[1:], places[1:]
-        excess = p * np.exp(np.minimum(top - right, _LARGEST)) * masses.below_right
+        excess = p * np.exp(np.minimum(top - right, LARGEST_EXPONENT)) * masses.below_right
         # What a cell has beside that where it ends above the support.
         with np.errstate(over="ignore"):
             short = -np.expm1(np.log((1.0 - p) + p * np.exp(top)) - right)
         more = np.where(top > self.pair.epsilon, np.maximum(short, 0.0) * masses.b, 0.0)
         return LossCells(masses.b[::-1], (excess + more)[::-1])
-
-    def above(self, y: float) -> tuple[float, float]:
-        """(mass, excess) of the losses from `y` on."""
-        return _above(self, y)
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(the least, the largest) loss, whatever the tail."""
@@ -246,17 +240,9 @@ class TurnedLaplace(Pair):
         return _log_power(self.pair.epsilon, self.pair.probability, -power)
 
 
-def _above(pair: Pair, y: float) -> tuple[float, float]:
-    """(mass, excess) of the cell from `y` to a little above the largest loss."""
-    if y > pair.most:
-        return 0.0, 0.0
-    cell = pair.cells(np.array([y, pair.most + BEYOND * (1.0 + abs(pair.most))]))
-    return float(cell.mass[0]), float(cell.excess[0])
-
-
 def sampled_loss(y: float, p: float) -> float:
     """log(1 - p + p·e^y), p in (0, 1]."""
-    if y > _LARGE:
+    if y > LARGE:
         return y + math.log(p + (1.0 - p) * math.exp(-y))
     if p == 1.0:
         return y
@@ -284,15 +270,15 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     y = np.concatenate([[-epsilon, epsilon], inner])
     density = 0.25 * np.exp(-0.5 * (inner + epsilon)) * np.tile(half * _WEIGHTS, panels)
     weight = np.concatenate([[0.5, 0.5 * math.exp(-epsilon)], density])
-    grown = p * np.expm1(np.minimum(y, _LARGE))
+    grown = p * np.expm1(np.minimum(y, LARGE))
     near = np.where(
         grown > -0.5,
         np.log1p(np.maximum(grown, -0.5)),
         np.log((1.0 - p) + p * np.exp(np.minimum(y, 0.0))),
     )
     with np.errstate(under="ignore"):
-        far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, _LARGE)))
-    ratio = np.where(y > _LARGE, far, near)
+        far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, LARGE)))
+    ratio = np.where(y > LARGE, far, near)
     with np.errstate(divide="ignore"):
         exponent = order * ratio + np.log(weight)
     top = float(exponent.max())
@@ -314,7 +300,6 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger ε is sound
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double
-_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 _PROFILE = (
     4e-15  # absolute, over p: δ(e) takes a power of e of an exponent that is less than 1e-15 wrong
 )
@@ -420,10 +405,10 @@ class Laplace(TradeOff):
                 turn = self.epsilon_0 + 2.0 * np.log(2.0 * alpha)
             result = np.zeros_like(alpha)
             for at in (-turn, turn, np.zeros_like(alpha)):
-                at = np.clip(at, 0.0, min(self.epsilon_0, _LARGEST_EXPONENT))
+                at = np.clip(at, 0.0, min(self.epsilon_0, LARGEST_EXPONENT))
                 result = np.maximum(result, support_lines(alpha, at, self._delta_array(at)))
         else:
-            grid = np.linspace(0.0, min(self._most, _LARGEST_EXPONENT), _POINTS)
+            grid = np.linspace(0.0, min(self._most, LARGEST_EXPONENT), _POINTS)
             delta = self._delta_array(grid)
             result = supported(alpha, grid, left=delta, right=delta)
         return np.where(alpha == 0.0, 1.0, result)
@@ -452,12 +437,8 @@ class Laplace(TradeOff):
         p, size = self.probability, np.abs(epsilon)
         if self._nothing:
             return both_signs(epsilon, np.zeros_like(epsilon))
-        with np.errstate(over="ignore", under="ignore"):
-            near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
-            far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
-        near = np.minimum(near, _LARGEST_EXPONENT)  # of quotients that overflow
-        inner = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
-        gap = np.minimum(0.5 * (inner - self.epsilon_0 * (1.0 + EIGHT_ROUNDINGS)), 0.0)
+        largest = self.epsilon_0 * (1.0 + EIGHT_ROUNDINGS)
+        gap = np.minimum(0.5 * (undrawn(size, p) - largest), 0.0)
         value = -p * np.expm1(gap) * (1.0 + EIGHT_ROUNDINGS) + FLOOR
         beyond = size >= sampled_loss(self.epsilon_0, p) * (1.0 + EIGHT_ROUNDINGS) + _PROFILE
         return both_signs(epsilon, np.where(beyond, 0.0, np.minimum(1.0, value)))

@@ -16,8 +16,9 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.halves import APART, FAR, LARGE, VAST, Half, HalfParts
+from pabi.tradeoff.halves import APART, FAR, VAST, Half, HalfParts
 from pabi.tradeoff.pairs import (
+    LARGE,
     SQRT_2PI,
     Discrete,
     Indices,
@@ -176,10 +177,7 @@ class Labelled(Pair):
     mus: tuple[float, ...]
     weights: tuple[float, ...]
 
-    @property
-    def symmetric(self) -> bool:
-        """Yes: the pairs are."""
-        return True
+    symmetric = True  # as its parts are
 
     @property
     def _parts(self) -> list[tuple[float, float]]:

@@ -69,25 +69,18 @@ class ComposedLoss:
         """How many releases are composed."""
         return sum(k for _, k in self.terms)
 
-    def log_moment(self, power: float) -> float:
-        """log E e^(power·Y), `power` > 0; ∞ where a loss may be infinite."""
-        return math.fsum(k * pair.log_moment(power) for pair, k in self.terms)
-
     # Where to look.
 
     def guess(self, delta: float) -> tuple[float, float]:
         """(λ, ε): an upper bound on ε at `delta` > 0 by moments, up to the infinite losses, and the
         λ that gives it. Source: Balle, Barthe, Gaboardi, Hsu, Sato 2020, Thm 21."""
-        log_delta = math.log(delta)
-
-        def bound(log_power: float) -> float:
-            x = math.exp(log_power)
-            value = self._finite_moment(x)
-            return (value - log_delta - math.log1p(x)) / x - math.log1p(1.0 / x)
-
+        log_delta, moment = math.log(delta), self._finite_moment
         start = math.sqrt(-2.0 * log_delta / self._first_moment)
-        log_power, epsilon = _near_least(bound, max(start, 1e-8))
-        return math.exp(log_power), max(0.0, epsilon + MOMENT * abs(epsilon))
+        power, epsilon = _near_least(
+            lambda x, _: (moment(x) - log_delta - math.log1p(x)) / x - math.log1p(1.0 / x),
+            max(start, 1e-8),
+        )
+        return power, max(0.0, epsilon + MOMENT * abs(epsilon))
 
     def by_moments(self, delta: float) -> float:
         """An upper value of the least ε ≥ 0 with δ(ε) ≤ `delta`, at no cost of a grid; ∞ if none is shown."""
@@ -97,24 +90,19 @@ class ComposedLoss:
 
     def guess_power(self, epsilon: float) -> float:
         """The λ ≥ 0 that minimises K(λ) - λε: where the tilted mean is ε."""
-
-        def tilted(log_power: float) -> float:
-            x = math.exp(log_power)
-            return self._finite_moment(x) - x * epsilon
-
-        log_power, value = _near_least(tilted, max(self._gaussian_power(epsilon), 1e-4))
-        return math.exp(log_power) if value < 0.0 else 0.0
+        power, value = _near_least(
+            lambda x, _: self._finite_moment(x) - x * epsilon,
+            max(self._gaussian_power(epsilon), 1e-4),
+        )
+        return power if value < 0.0 else 0.0
 
     def saddle(self, epsilon: float) -> float:
         """The λ > 0 that minimises K(λ) - λε - log λ(λ + 1), where Laplace's method for δ(ε) looks:
         to first order δ depends on the losses by their moment at λ alone."""
-
-        def exponent(log_power: float) -> float:
-            x = math.exp(log_power)
-            return self._finite_moment(x) - x * epsilon - log_power - math.log1p(x)
-
-        log_power, _ = _near_least(exponent, max(self._gaussian_power(epsilon), 1e-2))
-        return math.exp(log_power)
+        return _near_least(
+            lambda x, log_x: self._finite_moment(x) - x * epsilon - log_x - math.log1p(x),
+            max(self._gaussian_power(epsilon), 1e-2),
+        )[0]
 
     @property
     def _first_moment(self) -> float:
@@ -139,10 +127,8 @@ class ComposedLoss:
     @cached_property
     def _kinds(self) -> list[tuple[type[Pair], list[tuple[Pair, int]]]]:
         """The terms of each kind of pair."""
-        kinds: dict[type[Pair], list[tuple[Pair, int]]] = {}
-        for pair, k in self.terms:
-            kinds.setdefault(type(pair), []).append((pair, k))
-        return list(kinds.items())
+        kinds = dict.fromkeys(type(pair) for pair, _ in self.terms)
+        return [(kind, [term for term in self.terms if type(term[0]) is kind]) for kind in kinds]
 
     # Readings.
 
@@ -441,6 +427,13 @@ def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
     return low, high * (1.0 + EIGHT_ROUNDINGS)
 
 
-def _near_least(function: Callable[[float], float], start: float) -> tuple[float, float]:
-    """(log λ, value) near the least value of a unimodal function of log λ, sought from λ = `start` on."""
-    return descended(function, math.log(min(start, 1e15)), stride=0.4, width=0.12, limit=40.0)
+def _near_least(function: Callable[[float, float], float], start: float) -> tuple[float, float]:
+    """(λ, value) near the least value of a function of λ and log λ, unimodal, sought from λ = `start` on."""
+    log_power, value = descended(
+        lambda log_x: function(math.exp(log_x), log_x),
+        math.log(min(start, 1e15)),
+        stride=0.4,
+        width=0.12,
+        limit=40.0,
+    )
+    return math.exp(log_power), value

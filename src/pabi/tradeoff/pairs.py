@@ -20,15 +20,16 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS, Array
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS, Array
 
 SQRT_2PI = math.sqrt(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes
 BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
-# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
-_LARGE = 30.0
+# e^30 ± 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
+LARGE = 30.0
+LARGEST_EXPONENT = 700.0  # whose power of e is a double
 _LONG = 1.0  # of a cell, in nats
 _OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
 _SERIES, _SERIES_TERMS = 2.0, 13  # up to x the terms of sinh x/x beyond x^24 are less than an ulp
@@ -189,10 +190,7 @@ class ExponentialLoss(Pair):
 
     epsilon: float
 
-    @property
-    def symmetric(self) -> bool:
-        """Yes."""
-        return True
+    symmetric = True
 
     @property
     def most(self) -> float:
@@ -332,9 +330,19 @@ def excess_of(gap: Array, loss: Array, *, own: Array, other: Array) -> Array:
     """P - e^loss·Q of masses `own` of P and `other` of Q, whose difference is `gap`: it keeps its digits
     where P and Q are nearly the same."""
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
-        near = np.expm1(np.minimum(loss, _LARGE)) * other
+        near = np.expm1(np.minimum(loss, LARGE)) * other
         far = np.exp(loss + np.log(other)) - other  # whose power of e alone may be no double
-    return np.clip(gap - np.where(loss > _LARGE, far, near), 0.0, own)
+    return np.clip(gap - np.where(loss > LARGE, far, near), 0.0, own)
+
+
+def undrawn(loss: Array, p: float) -> Array:
+    """log(1 + (e^y - 1)/p), rounded down, at losses y ≥ 0 of a pair that is drawn with probability p:
+    what they would be of one that is always drawn."""
+    with np.errstate(over="ignore", under="ignore"):
+        near = np.log1p(np.expm1(np.minimum(loss, LARGE)) / p)
+        far = loss - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(loss, 1.0)))
+        near = np.minimum(near, LARGEST_EXPONENT)  # of quotients that overflow
+        return np.asarray(np.where(loss > LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS))
 
 
 # Moments.

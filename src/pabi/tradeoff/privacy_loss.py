@@ -24,7 +24,7 @@ from pabi.tradeoff.base import (
     supported,
 )
 from pabi.tradeoff.grids import MISSING
-from pabi.tradeoff.pairs import Discrete, Pair
+from pabi.tradeoff.pairs import LARGEST_EXPONENT, Discrete, Pair
 
 _TOTAL = 1e-12  # by how much the probabilities may miss 1
 _PROBABILITY = (
@@ -32,7 +32,6 @@ _PROBABILITY = (
 )
 _MARGIN = 1e-14  # relative, over sums in extended precision and a few roundings
 _QUADRATURE = 1e-13  # absolute, for every unit of loss: more than a sum of moments errs
-_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 _MOST_CELLS = 1 << 22
 
 
@@ -217,7 +216,7 @@ class PrivacyLossDistribution(Directed):
     def _tradeoff(self, alpha: Array) -> Array:
         # f is polygonal, with its corners where the losses are.
         finite = np.abs(self.values[np.isfinite(self.values)])
-        epsilon = np.unique(np.append(finite[finite < _LARGEST_EXPONENT], 0.0))
+        epsilon = np.unique(np.append(finite[finite < LARGEST_EXPONENT], 0.0))
         swapped = self.inverse()._delta_array(epsilon)
         return supported(alpha, epsilon, left=swapped, right=self._delta_array(epsilon))
 

@@ -23,7 +23,7 @@ from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.numerical import ComposedLoss
-from pabi.tradeoff.pairs import Pair, worst_divergence
+from pabi.tradeoff.pairs import LARGEST_EXPONENT, Pair, worst_divergence
 
 Factor = tuple[TradeOff, int]
 
@@ -31,7 +31,6 @@ _MOST = 10**18  # of one factor
 _UNUSUAL = 0.4  # less than ¾·(1 - 1/e): a δ at which ε is what the loss usually exceeds, or more
 _SURELY = 0.97  # times a rough reading, which is 1 % above the least ε as a rule
 _MOST_POINTS = 20_000  # at which f is supported
-_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 
 
 @dataclass(frozen=True, init=False)
@@ -537,6 +536,6 @@ def _widened(gaussian: TradeOff, r: float) -> TradeOff:
 
 def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:
     """δ at `epsilon` on the chords in e^ε between grid points, an upper bound by convexity; 1 outside."""
-    at, points = (np.exp(np.minimum(e, _LARGEST_EXPONENT)) for e in (epsilon, grid))
+    at, points = (np.exp(np.minimum(e, LARGEST_EXPONENT)) for e in (epsilon, grid))
     value = np.interp(at, points, delta, left=1.0, right=1.0) * (1.0 + THREE_ROUNDINGS)
-    return np.where(epsilon > _LARGEST_EXPONENT, 1.0, value)
+    return np.where(epsilon > LARGEST_EXPONENT, 1.0, value)

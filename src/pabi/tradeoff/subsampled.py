@@ -17,7 +17,6 @@ from pabi.numbers import gaussian
 from pabi.numbers.errors import InvalidInput, must_be
 from pabi.numbers.gaussian import gdp_epsilon_bounds, gdp_to_delta, nonnegative
 from pabi.numbers.rounding import (
-    EIGHT_ROUNDINGS,
     THREE_ROUNDINGS,
     Array,
     bisected_arrays,
@@ -43,13 +42,11 @@ from pabi.tradeoff.base import (
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.halves import Half
 from pabi.tradeoff.law import MixtureLaw
+from pabi.tradeoff.pairs import LARGEST_EXPONENT, undrawn
 from pabi.tradeoff.two_halves import OfLaw, TwoHalves
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double
 _FARTHEST = 40.0  # Φ(-40) is below every positive double
-# e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
-_LARGE = 30.0
-_LARGEST_EXPONENT = 700.0  # whose power of e is a double
 
 
 def _gaussian(name: str, value: Any) -> Gaussian:
@@ -139,7 +136,7 @@ class Subsampled(OfLaw):
             right = half.loss(np.clip(x - half.origin, 0.0, _FARTHEST + mu))
         result = np.zeros_like(alpha)
         for epsilon in (left, right, np.zeros_like(alpha)):
-            epsilon = np.minimum(epsilon, _LARGEST_EXPONENT)
+            epsilon = np.minimum(epsilon, LARGEST_EXPONENT)
             result = np.maximum(result, support_lines(alpha, epsilon, self._delta_array(epsilon)))
         return np.where(alpha == 0.0, 1.0, result)
 
@@ -161,13 +158,9 @@ class Subsampled(OfLaw):
         if p == 0.0 or mu == 0.0:
             return Gaussian(0.0)._delta_array(epsilon)
         size = np.abs(epsilon)
-        with np.errstate(over="ignore", under="ignore"):
-            near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
-            far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
-            near = np.minimum(near, _LARGEST_EXPONENT)  # of quotients that overflow
-            place = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
-            value = times_up(np.asarray(gaussian_delta(mu, place)), p) * (1.0 + THREE_ROUNDINGS)
-        return both_signs(epsilon, value)
+        with np.errstate(under="ignore"):
+            value = times_up(np.asarray(gaussian_delta(mu, undrawn(size, p))), p)
+            return both_signs(epsilon, value * (1.0 + THREE_ROUNDINGS))
 
     def _fields(self) -> dict[str, Any]:
         return {"mu": encode(self.base.mu), "probability": self.probability}

@@ -32,7 +32,7 @@ from pabi.describe.accounted import RETRAINED, checked_protected
 from pabi.numbers import showing, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, must_be, require
 from pabi.numbers.showing import aligned, exact, shown, shown_down
-from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_unlimited
+from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_unlimited
 
 # What stands in a ledger, for people.
 
@@ -309,7 +309,7 @@ class Ledger:
         limit = validate.number("epsilon", epsilon, above=0.0)
         at = validate.number("delta", delta, above=0.0, below=1.0)
         for one in guarantees:
-            require_guarantee("guarantees", one, SEVERAL)
+            validate.exactly("guarantees", one, Guarantee, SEVERAL)
         return best_order([one.curve for one in guarantees], limit, at)
 
     # Spending.
@@ -603,7 +603,7 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee with its certificate as JSON. Raises InvalidInput unless the checker accepts it."""
     from pabi.verification import verify
 
-    require_guarantee("guarantee", guarantee)
+    validate.exactly("guarantee", guarantee, Guarantee, "a pabi.Guarantee")
     require(
         guarantee.adjacency != RETRAINED,
         "adjacency",

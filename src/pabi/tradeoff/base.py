@@ -188,6 +188,11 @@ class Readings(ABC):
         return self._function._rdp(order)
 
     @property
+    def zcdp(self) -> float:
+        """A ρ of zero-concentrated DP: the Rényi divergence of every order α > 1 is at most ρα."""
+        return self._function.zcdp
+
+    @property
     def advantage(self) -> float:
         """The largest TPR - FPR of a membership attack: δ(0)."""
         return self.delta(0.0)

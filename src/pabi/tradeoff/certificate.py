@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.accounted import RETRAINED, Compared
+from pabi.describe.losses import Loss
 from pabi.numbers.encoding import parse_json
-from pabi.numbers.errors import InvalidInput, must_be
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be
 from pabi.numbers.gaussian import gdp_epsilon_bounds, gdp_to_delta
 from pabi.numbers.rounding import bisected, down
 from pabi.numbers.showing import exact, shown
@@ -178,19 +179,26 @@ def words(field: str, value: Any) -> str:
 
 def sentences(field: str, values: Any) -> tuple[str, ...]:
     """`values` as a tuple of texts. Raises InvalidInput naming `field`."""
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise InvalidInput(field, f"expected a sequence of sentences, got {values!r}")
+    several = isinstance(values, Sequence) and not isinstance(values, str)
+    must_be(several, field, "a sequence of sentences", values)
     return tuple(words(field, value) for value in values)
 
 
 def writable(curve: TradeOff) -> bool:
     """Whether a certificate can hold the function: closed forms, products, bests, selections, groups."""
     match known_curve(curve):
-        case Gaussian() | Mixture() | BoundedRange() | RenyiDP():
-            return True
-        case Subsampled() | PoissonSubsampled() | PoissonReplaced() | FixedSizeSubsampled():
-            return True
-        case SecretMixture() | RandomAllocation():
+        case (
+            BoundedRange()
+            | FixedSizeSubsampled()
+            | Gaussian()
+            | Mixture()
+            | PoissonReplaced()
+            | PoissonSubsampled()
+            | RandomAllocation()
+            | RenyiDP()
+            | SecretMixture()
+            | Subsampled()
+        ):
             return True
         case Selected(base=base) | Grouped(base=base):
             return writable(base)
@@ -451,12 +459,26 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
     if not isinstance(data, dict):
         raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
     must_be(data.get("format") == form, "format", f"{form!r}", data.get("format"))
-    if type(data.get("version")) is not int or data["version"] not in versions:
-        read = " or ".join(map(str, versions))
-        raise InvalidInput(
-            "version", f"expected {read}, which this pabi reads, got {data.get('version')!r}"
-        )
+    version, read = data.get("version"), " or ".join(map(str, versions))
+    known = type(version) is int and version in versions
+    must_be(known, "version", f"{read}, which this pabi reads", version)
     return data
+
+
+def refuse_strong(payload: dict[str, Any] | None) -> None:
+    """NotApplicable for a certificate that counts on contributions which are not zero, and for none."""
+    within = [] if payload is None else [*payload.get("parts", ()), *payload.get("trials", ())]
+    scoring = None if payload is None else payload.get("scoring")
+    for one in (*within, *(() if scoring is None else (scoring,))):
+        refuse_strong(one)
+    run = None if payload is None or "mechanism" in payload else payload.get("run", {})
+    table = None if run is None else run.get("loss")
+    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
+        raise NotApplicable(
+            "nothing is proven of groups whose contributions become zero for a strongly convex or "
+            "dissipative loss, a bare iteration, a stated mechanism, or without a certificate; under "
+            "replace_one it is"
+        )
 
 
 # What a file notes of a release: which pabi made it, when, and the hash of the released parameters.

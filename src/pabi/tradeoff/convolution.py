@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, mean
-from pabi.tradeoff.grids import Losses
+from pabi.tradeoff.grids import Losses, Profile
 from pabi.tradeoff.pairs import LARGEST_EXPONENT, Indices
 
 Complex = NDArray[np.complex128]
@@ -161,24 +161,6 @@ class _Joined(NamedTuple):
 def _middle(low: float, high: float) -> float:
     """The middle of a bracket of λ, on a scale of logarithms where it is long and does not begin at 0."""
     return mean(low, high) if low == 0.0 or high < 4.0 * low else math.sqrt(low * high)
-
-
-class Profile(NamedTuple):
-    """Bounds on δ at the losses `first·step + offset`, … of a grid; between them, h is convex.
-
-    `lower` and `upper` differ by the errors of the transform, not by that of the grid.
-    """
-
-    epsilon: Array
-    lower: Array
-    upper: Array
-
-    def span(self, excess: float) -> tuple[float, float]:
-        """The range of ε in which the two are within a relative `excess`; empty if (∞, -∞)."""
-        good = np.flatnonzero(self.upper - self.lower <= excess * self.upper)
-        if good.size == 0:
-            return math.inf, -math.inf
-        return float(self.epsilon[good[0]]), float(self.epsilon[good[-1]])
 
 
 class Tilted(NamedTuple):
@@ -412,15 +394,3 @@ def _tilt(p: Array, y: Array, power: float) -> Array:
     with np.errstate(under="ignore", over="ignore"):
         q = p * np.exp(np.minimum(scaled - top, 0.0))
     return np.asarray(q / q.sum())
-
-
-def crossing(epsilon: Array, delta: Array, target: float) -> float | None:
-    """The ε at which δ, given on a grid and linear in e^ε between, falls to `target`; None outside."""
-    above = np.flatnonzero(delta > target)
-    if above.size == 0 or above[-1] == delta.size - 1:
-        return None
-    k = int(above[-1]) + 1
-    share = (delta[k - 1] - target) / (delta[k - 1] - delta[k])
-    return float(
-        epsilon[k - 1] + math.log1p(share * math.expm1(float(epsilon[k] - epsilon[k - 1])))
-    )

@@ -18,7 +18,7 @@ from pabi.numbers.gaussian import (
     gdp_to_zcdp,
     nonnegative,
 )
-from pabi.numbers.rounding import Array, root_of_fraction_up
+from pabi.numbers.rounding import Array, fraction_up, root_of_fraction_up
 from pabi.numbers.validate import convert
 from pabi.numbers.vectorised import gaussian_delta
 from pabi.tradeoff.base import Readers, TradeOff, decode
@@ -118,6 +118,11 @@ class Gaussian(TradeOff):
 
     def _delta_array(self, epsilon: Array) -> Array:
         return np.asarray(gaussian_delta(self.mu, epsilon))
+
+
+def widened_mu(mu: float, r: float) -> float:
+    """μ + 2r, rounded up: what is G(r) away from G(μ) on either data set reveals no more."""
+    return mu if math.isinf(mu) else fraction_up(Fraction(mu) + 2 * Fraction(r))
 
 
 def Identity() -> Gaussian:

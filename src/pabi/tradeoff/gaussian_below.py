@@ -13,12 +13,12 @@ from typing import Any
 
 from flint import arb, ctx
 
-from pabi.numbers.rounding import fraction_up, root_of_fraction_up
+from pabi.numbers.rounding import root_of_fraction_up
 from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.gaussian import Gaussian, widened_mu
 from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
@@ -59,7 +59,7 @@ def gaussian_below(curve: TradeOff) -> float:
             return min(map(gaussian_below, parts))
         case Product(factors=factors, failure=0.0, rounding=r):
             mu = _together((gaussian_below(factor), k) for factor, k in factors)
-            return mu if math.isinf(mu) else fraction_up(Fraction(mu) + 2 * Fraction(r))
+            return widened_mu(mu, r)
         case _:  # what may fail, or is known by numbers alone, lies above no Gaussian that we know
             return math.inf
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.errors import must_be
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.base import TradeOff, one_order, supported
 from pabi.tradeoff.pairs import Discrete, Pair
@@ -55,6 +55,19 @@ class Losses(NamedTuple):
         if self.places is not None:
             return self.places
         return np.arange(self.first, self.first + self.p.size)
+
+
+class Grid(NamedTuple):
+    """All that the losses on a grid depend on, beside the losses themselves.
+
+    `slack`: by how much raising the lowest losses may move the mean of one release. `delta`: the δ to be
+    read; what is cut off is a millionth of it. `power`: the tilt of the reading.
+    """
+
+    step: float
+    slack: float
+    delta: float
+    power: float
 
 
 def pessimistic(
@@ -248,6 +261,55 @@ def _round_down(level: Array, lack: Array, span: float) -> None:
     inside = down > 0
     np.add.at(level, down[inside] - 1, moved[inside])
     lack[:] = 0.0
+
+
+# What a curve says between the points of a grid.
+
+
+class Profile(NamedTuple):
+    """Bounds on δ at the losses `first·step + offset`, … of a grid; between them, h is convex.
+
+    `lower` and `upper` differ by the errors of the transform, not by that of the grid.
+    """
+
+    epsilon: Array
+    lower: Array
+    upper: Array
+
+    def span(self, excess: float) -> tuple[float, float]:
+        """The range of ε in which the two are within a relative `excess`; empty if (∞, -∞)."""
+        good = np.flatnonzero(self.upper - self.lower <= excess * self.upper)
+        if good.size == 0:
+            return math.inf, -math.inf
+        return float(self.epsilon[good[0]]), float(self.epsilon[good[-1]])
+
+    def at(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) at `epsilon`, on the chord in e^ε between grid points."""
+        grid = self.epsilon
+        if epsilon >= grid[-1]:
+            return 0.0, float(self.upper[-1])
+        if epsilon < grid[0]:
+            # The chord from δ = 1 at ε = -∞.
+            return float(self.lower[0]), 1.0 - (1.0 - float(self.upper[0])) * math.exp(
+                epsilon - grid[0]
+            )
+        k = int(np.searchsorted(grid, epsilon, side="right")) - 1
+        share = math.expm1(epsilon - grid[k]) / math.expm1(grid[k + 1] - grid[k])
+        low = float(self.lower[k] + share * (self.lower[k + 1] - self.lower[k]))
+        high = float(self.upper[k] + share * (self.upper[k + 1] - self.upper[k]))
+        return low, high * (1.0 + EIGHT_ROUNDINGS)
+
+
+def crossing(epsilon: Array, delta: Array, target: float) -> float | None:
+    """The ε at which δ, given on a grid and linear in e^ε between, falls to `target`; None outside."""
+    above = np.flatnonzero(delta > target)
+    if above.size == 0 or above[-1] == delta.size - 1:
+        return None
+    k = int(above[-1]) + 1
+    share = (delta[k - 1] - target) / (delta[k - 1] - delta[k])
+    return float(
+        epsilon[k - 1] + math.log1p(share * math.expm1(float(epsilon[k] - epsilon[k - 1])))
+    )
 
 
 # A pair of finitely many outcomes that reveals no less than upper bounds on δ allow.

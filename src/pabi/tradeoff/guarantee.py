@@ -28,11 +28,10 @@ from pabi.describe.accounted import (
     groups_of,
     require_alike,
 )
-from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers import showing, validate
 from pabi.numbers.encoding import parse_json
-from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.locking import OutOfTime, until
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
@@ -47,6 +46,7 @@ from pabi.tradeoff.certificate import (
     curve_in_words,
     mu_equivalent,
     notes_of_all,
+    refuse_strong,
     sentences,
     stated_curve,
     stated_sentence,
@@ -329,11 +329,6 @@ class Guarantee(Readings):
         at = validate.number("delta", delta, above=0.0, below=1.0)
         return mu_equivalent(self.curve, at)
 
-    @property
-    def zcdp(self) -> float:
-        """ρ of zero-concentrated DP: the Rényi divergence of every order α is at most ρα."""
-        return self.curve.zcdp
-
     # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
     # certificate, and nothing of the solver or the run that computed it.
 
@@ -341,8 +336,7 @@ class Guarantee(Readings):
         return {"json": self.to_json()}
 
     def __setstate__(self, state: dict[str, str]) -> None:
-        read = Guarantee.from_json(state["json"])
-        self.__dict__.update(read.__dict__)
+        vars(self).update(vars(Guarantee.from_json(state["json"])))
 
     # What proves it.
 
@@ -479,7 +473,7 @@ class Guarantee(Readings):
         if size == 1:
             return self
         if adjacency == "zero_out":
-            _refuse_strong(self._payload)
+            refuse_strong(self._payload)
         curve = grouped(self.curve, size)
         sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
@@ -607,8 +601,8 @@ class Guarantee(Readings):
         )
         _ = guarantee.certificate  # the very one that came with it
         claimed = math.inf if data.get("mu") == "inf" else data.get("mu")
-        if isinstance(claimed, bool) or claimed != guarantee.mu:
-            raise InvalidInput("mu", f"expected {guarantee.mu!r} as in tradeoff, got {claimed!r}")
+        alike = claimed == guarantee.mu and not isinstance(claimed, bool)
+        must_be(alike, "mu", f"{guarantee.mu!r} as in tradeoff", claimed)
         return guarantee
 
     def plot(self, ax: Any = None) -> Any:
@@ -741,11 +735,6 @@ def _of_data(compared: Compared) -> Adjacency:
 SEVERAL = "pabi.Guarantee objects"
 
 
-def require_guarantee(field: str, value: Any, expected: str = "a pabi.Guarantee") -> None:
-    """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
-    require(type(value) is Guarantee, field, f"expected {expected}, got a {type(value).__name__}")
-
-
 def limits(assumptions: Sequence[str]) -> tuple[str, ...]:
     """What keeps numbers from being those of everybody: that a test protects nobody, or of which batch's
     records alone they are."""
@@ -766,7 +755,7 @@ def require_besides(field: str, value: Any) -> None:
     verifies. What was read from a file may state less than that proves."""
     from pabi.verification import verify
 
-    require_guarantee(field, value, SEVERAL)
+    validate.exactly(field, value, Guarantee, SEVERAL)
     require_unlimited(field, value)
     if value.proof is not None and not value.verified:
         verdict = verify(value)
@@ -779,11 +768,11 @@ def require_same_forgetting(field: str, one: Any, other: Any) -> None:
     if one.adjacency != RETRAINED:
         return
     first, second = map(_compared, (one, other))
-    if first is None or second is None:
-        raise InvalidInput(
-            field,
-            "expected guarantees of forgetting with certificates, which say what is forgotten",
-        )
+    require(
+        first is not None and second is not None,
+        field,
+        "expected guarantees of forgetting with certificates, which say what is forgotten",
+    )
     require(
         first == second,
         field,
@@ -834,7 +823,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     require(guarantees, "guarantees", "expected at least one")
     for g in guarantees:
         apart = ", passed one by one" if isinstance(g, list | tuple) else ""
-        require_guarantee("guarantees", g, SEVERAL + apart)
+        validate.exactly("guarantees", g, Guarantee, SEVERAL + apart)
     first = guarantees[0]
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
@@ -872,22 +861,6 @@ class Composed:
         return {"parts": [payloads[id(part)] for part in self.parts]}
 
 
-def _refuse_strong(payload: dict[str, Any] | None) -> None:
-    """NotApplicable for a certificate that counts on contributions which are not zero, and for none."""
-    within = [] if payload is None else [*payload.get("parts", ()), *payload.get("trials", ())]
-    scoring = None if payload is None else payload.get("scoring")
-    for one in (*within, *(() if scoring is None else (scoring,))):
-        _refuse_strong(one)
-    run = None if payload is None or "mechanism" in payload else payload.get("run", {})
-    table = None if run is None else run.get("loss")
-    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
-        raise NotApplicable(
-            "nothing is proven of groups whose contributions become zero for a strongly convex or "
-            "dissipative loss, a bare iteration, a stated mechanism, or without a certificate; under "
-            "replace_one it is"
-        )
-
-
 def groups_proof(member: Guarantee, size: int, curve: TradeOff) -> Proof:
     """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
     claim = {"tradeoff": curve.to_dict()}
@@ -898,8 +871,8 @@ def notes_in(data: dict[str, Any]) -> dict[str, Any]:
     """What a file says that is not proven. Raises InvalidInput for a key that is neither."""
     aside = _NOTES_OF_1 if data["version"] == 1 else _NOTES
     for key in data:
-        if key not in _STATED | _READING | aside:
-            raise InvalidInput(str(key), "unknown key: what is not proven stands under notes")
+        known = key in _STATED | _READING | aside
+        require(known, str(key), "unknown key: what is not proven stands under notes")
     if data["version"] == 1:
         return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
     notes = data.get("notes", {})
@@ -935,8 +908,8 @@ def _sentence(value: Any) -> str:
 
 def _read_curve(field: str, data: Any) -> TradeOff:
     """The trade-off function written at `field`."""
-    if not isinstance(data, dict):
-        raise InvalidInput(field, f"expected a trade-off function, got {type(data).__name__}")
+    expected = f"expected a trade-off function, got {type(data).__name__}"
+    require(isinstance(data, dict), field, expected)
     try:
         return TradeOff.from_dict(data)
     except InvalidInput:

@@ -136,8 +136,7 @@ class HalfParts:
     @property
     def size(self) -> Array:
         """The largest |a_j|, |b_j| or m_j."""
-        largest = np.maximum(np.maximum(self.one, self.apart), np.abs(self.two))
-        return np.asarray(largest.max(axis=0))
+        return np.asarray(np.max([self.one, self.apart, np.abs(self.two)], axis=(0, 1)))
 
     def seen(self, t: Array) -> Seen:
         """What places `t` show."""
@@ -233,7 +232,6 @@ class Half:
     def origin(self) -> float:
         """z_0."""
         middles = [a - 0.5 * m for a, m, _ in self.parts]
-        low, high = min(middles), max(middles)
         parts = [(float(w), a, a - m) for a, m, w in self.parts]
 
         def holds(z: float) -> bool:
@@ -243,7 +241,7 @@ class Half:
             top, pairs = max(*one, *two), zip(one, two, strict=True)
             return not math.fsum(math.exp(x - top) - math.exp(y - top) for x, y in pairs) < 0.0
 
-        return bisected(holds, low, high, rounds=_ROUNDS)[1]
+        return bisected(holds, min(middles), max(middles), rounds=_ROUNDS)[1]
 
     @property
     def farthest(self) -> float:
@@ -280,8 +278,8 @@ class Half:
             else:  # e^-l and c cancel near the largest loss, -log c
                 left = np.log(np.expm1(np.maximum(self.most - losses, 0.0)))
                 small = np.where(grown < -0.5, math.log(p) - self.log_rest - left, small)
-        more = losses if p == 1.0 else small
-        return np.asarray(np.minimum(more / m, self.farthest - self.origin))
+        small = losses if p == 1.0 else small
+        return np.asarray(np.minimum(small / m, self.farthest - self.origin))
 
     def _opposed(self, losses: Array) -> Array:
         """`place` where b is -a: sinh(at - y/2) = κ·sinh(y/2), in logarithms."""
@@ -332,20 +330,17 @@ class Half:
         t = self.place(edges)
         left, width = t[:-1], np.diff(t)
         z = np.abs(self.origin + t)
-        size = width * (np.maximum(z[:-1], z[1:]) + self._sizes + 1.0)
-
-        def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
-            return self._by_quadrature(left[now], width[now], edges[:-1][now], rule)
+        sizes = max(abs(a) + abs(a - m) for a, m, _ in self.parts)
 
         def difference(wide: Indices) -> tuple[Array, Array]:
             own, other, gap = self._between(left[wide], t[1:][wide])
             return own, excess_of(gap, edges[:-1][wide], own=own, other=other)
 
-        return cells_of(size, quadrature, difference)
-
-    @cached_property
-    def _sizes(self) -> float:
-        return max(abs(a) + abs(a - m) for a, m, _ in self.parts)
+        return cells_of(
+            width * (np.maximum(z[:-1], z[1:]) + sizes + 1.0),
+            lambda now, rule: self._by_quadrature(left[now], width[now], edges[:-1][now], rule),
+            difference,
+        )
 
     def _by_quadrature(
         self, left: Array, width: Array, loss: Array, rule: Rule

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, MANY_ROUNDINGS, Array, descended
 from pabi.tradeoff.answers import Memo
-from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
-from pabi.tradeoff.grids import optimistic, pessimistic
+from pabi.tradeoff.convolution import Sum, Term, profile
+from pabi.tradeoff.grids import Grid, Profile, crossing, optimistic, pessimistic
 from pabi.tradeoff.pairs import MOMENT, Pair
 
 _SLIGHT = 0.01  # of δ: where ε is so small, finer grids would only tell δ(ε) from δ(0)
@@ -32,19 +31,6 @@ _FINELY = 5.0  # λ times the tolerance: a larger tilt looks more closely than i
 _STUCK = 0.8  # of how far apart the values were: finer grids no longer bring them together
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
-
-
-class Grid(NamedTuple):
-    """All that the losses on a grid depend on, beside the losses themselves.
-
-    `slack`: by how much raising the lowest losses may move the mean of one release. `delta`: the δ to be
-    read; what is cut off is a millionth of it. `power`: the tilt of the reading.
-    """
-
-    step: float
-    slack: float
-    delta: float
-    power: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +186,7 @@ class ComposedLoss:
                 curve = self._curve(grid, power, pessimist)
                 if curve is None:
                     return low, high
-                at = _at(curve, epsilon if pessimist else epsilon + self._raised)
+                at = curve.at(epsilon if pessimist else epsilon + self._raised)
                 low, high = (low, min(high, at[1])) if pessimist else (max(low, at[0]), high)
             if not both or high - low <= max(1.0, power * self.scale) * rtol * high:
                 break
@@ -224,7 +210,7 @@ class ComposedLoss:
             begin, end = curve.span(_SPAN)
             served = np.isnan(result) & (epsilon >= begin) & (epsilon <= end)
             for j in np.flatnonzero(served).tolist():
-                result[j] = min(_at(curve, float(epsilon[j]))[1], self._most_delta(epsilon[j]))
+                result[j] = min(curve.at(float(epsilon[j]))[1], self._most_delta(epsilon[j]))
         return result
 
     def _grids_around(self, epsilon: float, power: float, rtol: float) -> Iterator[Grid]:
@@ -338,7 +324,7 @@ class ComposedLoss:
             nearest = curve.epsilon[-1] if values[-1] > delta else curve.epsilon[0]
             target = float(nearest) if root is None else root
             if target <= 0.0:
-                if _at(curve, 0.0)[1] <= delta:
+                if curve.at(0.0)[1] <= delta:
                     return 0.0
                 target = 0.0
             following = total.saddle(target, max(power, 1e-6))
@@ -376,10 +362,8 @@ class ComposedLoss:
                 step *= min(4.0, math.sqrt(0.5 * goal / max(gap, 1e-300)))
             else:
                 break
-        step = best
-        for _ in range(3):
-            yield Grid(step, slack, delta, power=power)
-            step *= 0.5
+        for finer in (1.0, 0.5, 0.25):
+            yield Grid(best * finer, slack, delta, power=power)
 
     def _curve(
         self, grid: Grid, power: float, pessimist: bool = True, reach: float = math.inf
@@ -408,23 +392,6 @@ class ComposedLoss:
         if any(not term.losses.p.any() for term in terms):
             return None  # so coarse that nothing could be said from below
         return Sum(terms, grid.step)
-
-
-def _at(curve: Profile, epsilon: float) -> tuple[float, float]:
-    """(lower, upper) at `epsilon`, on the chord in e^ε between grid points."""
-    grid = curve.epsilon
-    if epsilon >= grid[-1]:
-        return 0.0, float(curve.upper[-1])
-    if epsilon < grid[0]:
-        # The chord from δ = 1 at ε = -∞.
-        return float(curve.lower[0]), 1.0 - (1.0 - float(curve.upper[0])) * math.exp(
-            epsilon - grid[0]
-        )
-    k = int(np.searchsorted(grid, epsilon, side="right")) - 1
-    share = math.expm1(epsilon - grid[k]) / math.expm1(grid[k + 1] - grid[k])
-    low = float(curve.lower[k] + share * (curve.lower[k + 1] - curve.lower[k]))
-    high = float(curve.upper[k] + share * (curve.upper[k + 1] - curve.upper[k]))
-    return low, high * (1.0 + EIGHT_ROUNDINGS)
 
 
 def _near_least(function: Callable[[float, float], float], start: float) -> tuple[float, float]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pabi.tradeoff import rounded as widened
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import RTOL, Orientation, TradeOff, common, one_order, supported
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.gaussian import Gaussian, widened_mu
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import LARGEST_EXPONENT, Pair, worst_divergence
@@ -72,7 +72,7 @@ class Product(TradeOff):
         failing, r = SHARE("failure", failure), NONNEGATIVE("rounding", rounding)
         total, squares = 0.0, Fraction(0)
         counts: dict[TradeOff, int] = {}
-        gaussian: TradeOff = Gaussian(0.0)
+        gaussian = Gaussian(0.0)
         for curve, count in ticking(factors):
             times = integer("count", count, at_least=1, at_most=_MOST)
             curve = TradeOff._table.check(curve, "factors")
@@ -83,7 +83,7 @@ class Product(TradeOff):
                 parts = ((f, k * times) for f, k in curve.factors)
             for part, k in parts:
                 if isinstance(part, Gaussian):
-                    gaussian = gaussian.compose(part.self_compose(k))
+                    gaussian = cast("Gaussian", gaussian.compose(part.self_compose(k)))
                 else:
                     counts[part] = counts.get(part, 0) + k
         if r > 0.0 and total > 0.0:
@@ -93,7 +93,7 @@ class Product(TradeOff):
         # The releases are G(√Σr²) away from exact ones, and what is widened once more by r.
         r = fraction_up(Fraction(r) + Fraction(root_of_fraction_up(squares)))
         if not counts:
-            gaussian, r = _widened(gaussian, r), 0.0
+            gaussian, r = Gaussian(widened_mu(gaussian.mu, r)), 0.0
         if gaussian != Gaussian(0.0) or not counts:
             counts[gaussian] = 1
         keep(self, factors=tuple(counts.items()), failure=min(1.0, total), rounding=r)
@@ -240,11 +240,9 @@ class Product(TradeOff):
         """
         low, high = self._delta_bounds(epsilon, rtol)
         if self.rounding > 0.0:
-
-            def read(at: Array) -> Array:
-                return np.array([self._delta_bounds(float(at[0]), rtol)[1]])
-
-            high = float(widened.deltas(read, np.array([epsilon]), self.rounding)[0])
+            high = widened.delta_of(
+                lambda at: self._delta_bounds(at, rtol)[1], epsilon, self.rounding
+            )
         return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
 
     def _delta_bounds(self, epsilon: float, rtol: float) -> tuple[float, float]:
@@ -386,29 +384,28 @@ class Product(TradeOff):
 
     def _delta(self, epsilon: float) -> float:
         if self.rounding > 0.0:
-            return float(self._widened_deltas(TradeOff._delta_array, np.array([epsilon]))[0])
-        if self._alone is not None:
-            alone = self._alone._delta(epsilon)
-            return alone if self.failure == 0.0 else min(1.0, up(alone + self.failure))
-        worst = max(loss.delta_bounds(epsilon, RTOL, both=False)[1] for loss in self._losses)
-        return min(1.0, up(worst + self.failure))
-
-    def _widened_deltas(self, read: Callable[[TradeOff, Array], Array], epsilon: Array) -> Array:
-        value = widened.deltas(lambda at: read(self._exact, at), epsilon, self.rounding)
-        if self.failure == 0.0:
-            return value
-        return np.asarray(np.minimum(1.0, np.nextafter(value + self.failure, 2.0)))
+            value = widened.delta_of(self._exact._delta, epsilon, self.rounding)
+        elif self._alone is not None:
+            value = self._alone._delta(epsilon)
+        else:
+            value = max(loss.delta_bounds(epsilon, RTOL, both=False)[1] for loss in self._losses)
+        return value if self._as_read else min(1.0, up(value + self.failure))
 
     def _delta_array(self, epsilon: Array) -> Array:
         if self.rounding > 0.0:
-            return self._widened_deltas(type(self._exact)._delta_array, epsilon)
-        if self._alone is not None:
-            worst = self._alone._delta_array(epsilon)
-            if self.failure == 0.0:
-                return worst
+            value = widened.deltas(self._exact._delta_array, epsilon, self.rounding)
+        elif self._alone is not None:
+            value = self._alone._delta_array(epsilon)
         else:
-            worst = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
-        return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
+            value = np.max([loss.deltas(epsilon, RTOL) for loss in self._losses], axis=0)
+        if self._as_read:
+            return value
+        return np.asarray(np.minimum(1.0, np.nextafter(value + self.failure, 2.0)))
+
+    @property
+    def _as_read(self) -> bool:
+        """Whether δ is that of another function, to which nothing is added."""
+        return self.failure == 0.0 and (self.rounding > 0.0 or self._alone is not None)
 
     def _tradeoff(self, alpha: Array) -> Array:
         if self.rounding > 0.0:
@@ -482,8 +479,8 @@ def rounded(curve: TradeOff, r: float) -> TradeOff:
     match TradeOff._table.check(curve, "tradeoff"):
         case known if r == 0.0:
             return known
-        case Gaussian() as gaussian:
-            return _widened(gaussian, r)
+        case Gaussian(mu=mu):
+            return Gaussian(widened_mu(mu, r))
         case Best(parts=parts):
             return Best(rounded(part, r) for part in parts)
         case other:
@@ -524,14 +521,6 @@ def _mixture_in(curve: TradeOff) -> TradeOff | None:
             return curve
         case _:
             return None
-
-
-def _widened(gaussian: TradeOff, r: float) -> TradeOff:
-    """G(μ + 2r), rounded up."""
-    assert isinstance(gaussian, Gaussian)
-    if r == 0.0 or math.isinf(gaussian.mu):
-        return gaussian
-    return Gaussian(fraction_up(Fraction(gaussian.mu) + 2 * Fraction(r)))
 
 
 def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:

@@ -33,10 +33,15 @@ def deltas(read: Callable[[Array], Array], epsilon: Array, r: float) -> Array:
     return np.minimum(1.0, value)
 
 
+def delta_of(read: Callable[[float], float], epsilon: float, r: float) -> float:
+    """The same at one ε."""
+    value = deltas(lambda at: np.array([read(float(at[0]))]), np.array([epsilon]), r)
+    return float(value[0])
+
+
 def failure_of(probability: float, r: float) -> float:
     """A failure that stands for one of the exact release: f - p widened is at least f_r - p'."""
-    whole = np.array([math.inf])
-    return float(deltas(lambda _: np.array([probability]), whole, r)[0])
+    return delta_of(lambda _: probability, math.inf, r)
 
 
 def epsilon_of(read: Callable[[float], float], delta: float, r: float) -> float:

@@ -13,9 +13,10 @@ from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.mixtures import checked_shape, gamma_of
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
+from pabi.numbers.validate import exactly
 from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
 from pabi.tradeoff.certificate import Proof, Written
-from pabi.tradeoff.guarantee import Guarantee, require_guarantee
+from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.mixture import merged
 from pabi.tradeoff.product import rounded, unrounded
 
@@ -135,7 +136,7 @@ def _check_alike(guarantees: Sequence[Any]) -> None:
     """InvalidInput unless these are guarantees of pabi's, at least one, with one adjacency and unit."""
     require(guarantees, "guarantee", "expected at least one")
     for one in guarantees:
-        require_guarantee("guarantee", one)
+        exactly("guarantee", one, Guarantee, "a pabi.Guarantee")
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(guarantees[0], name), getattr(one, name))
     checked_adjacency(

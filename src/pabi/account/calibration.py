@@ -18,7 +18,6 @@ from pabi.account.best import Outcome, best_of, least_of, outcomes
 from pabi.account.targets import Target, composed, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
-from pabi.describe.langevin import LangevinChain
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
@@ -26,6 +25,7 @@ from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.locking import waiting
+from pabi.numbers.rounding import bisected_whole, bracketed, next_to_root
 from pabi.numbers.showing import plain, shown
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff, average
 from pabi.tradeoff.guarantee import Guarantee
@@ -40,7 +40,7 @@ _WHOLE = ("epochs", "steps", "size", "chains")
 # Relative, of what a target reads: how much more is granted than was hoped for, and at most.
 _GRANTED, _ROOM = 1e-11, 1e-4
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
-_FARTHER, _LEAST_STEP, _MOST_STEP = 1.02, 1e-4, math.log(64.0)  # of a walk, in logarithms
+_FARTHEST = 690.0  # the logarithm of a continuous parameter that is looked at
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
 
 
@@ -49,14 +49,13 @@ def calibrated_of(run: Any) -> tuple[str, ...]:
     return next((kind.calibrated for kind in KINDS.values() if type(run) is kind.of), ())
 
 
-_OTHER_TARGETS = {
-    "target_epsilon": "calibrate calls it epsilon: write epsilon={}",
-    "eps": "calibrate calls it epsilon: write epsilon={}",
-    "target_delta": "calibrate calls it delta: write delta={}",
-}
-
-
-@validate.answering(_OTHER_TARGETS)
+@validate.answering(
+    {
+        "target_epsilon": "calibrate calls it epsilon: write epsilon={}",
+        "eps": "calibrate calls it epsilon: write epsilon={}",
+        "target_delta": "calibrate calls it delta: write delta={}",
+    }
+)
 def calibrate(
     run: Calibrated,
     epsilon: float | None = None,
@@ -184,8 +183,7 @@ def met(
 
 def _sampled(description: Any) -> bool:
     """Whether batches are drawn afresh at every step."""
-    of_run = isinstance(description, (LangevinChain, Unlearning))
-    run = description.run if of_run else description
+    run = getattr(description, "run", description)
     return isinstance(run, NoisySGD) and run.order.fresh
 
 
@@ -204,17 +202,6 @@ def _refuse_schedules(run: Any, reason: str) -> None:
         if isinstance(value, np.ndarray) and not stated_by_function(value):
             hint = "; give a function of the step" if field == "step_size" else ""
             raise InvalidInput(field, f"given one per step, it fixes {reason}{hint}")
-
-
-def _composes_allocations(curve: TradeOff) -> bool:
-    """Whether it is composed of random allocations, which takes a second and is read to 1e-3."""
-    factors = curve.factors if isinstance(curve, Product) else ()
-    return any(isinstance(factor, RandomAllocation) for factor, _ in factors)
-
-
-def _curve_of(answer: Outcome) -> TradeOff:
-    assert answer.curve is not None
-    return answer.curve
 
 
 class _Search:
@@ -237,7 +224,6 @@ class _Search:
         self.best, self.at = math.inf, math.nan
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
-        self._best_at: dict[float, str] = {}
         self._last: tuple[Any, list[Outcome]] | None = None  # of which all analyses were asked
 
     def calibrated(self, run: Any) -> Any:
@@ -251,25 +237,23 @@ class _Search:
             return self.clip(run)
         if name == "size":
             return self.size(run)
-        if name == "chains":
-            return self.most(lambda k: replace(run, chains=k), 1)
-        return self.length(run) if sgd or name == "steps" else self.scale(run)
+        return self.length(run) if sgd or name in _WHOLE else self.scale(run)
 
     def cost(self, run: Any, at: float) -> float:
         """What a candidate costs, in the terms of the target, whose parameter is `at`."""
         if (self.method, at) not in self._known:
-            self._known[self.method, at] = self._accounted(run, at)
+            self._known[self.method, at] = self._accounted(run)
         value = self._known[self.method, at]
         if value < self.best:
             self.best, self.at = value, at
         return value
 
-    def _accounted(self, run: Any, at: float) -> float:
+    def _accounted(self, run: Any) -> float:
         if self.method is not None:
             [alone] = outcomes(run, self.target.chosen_at, only=self.method)
             if alone.proposal is not None:
                 return self.in_all(alone.proposal.curve)
-        return self.in_all(_curve_of(self._best(run)))
+        return self.in_all(self._best(run)[1])
 
     def answers(self, run: Any) -> list[Outcome]:
         """What all analyses say of a candidate."""
@@ -278,14 +262,17 @@ class _Search:
             self._last = run, [o for o in every if o.name not in self.without]
         return self._last[1]
 
-    def _best(self, run: Any) -> Outcome:
-        """The best answer of a candidate."""
-        return least_of(self.answers(run), self.target.chosen_at)
+    def _best(self, run: Any) -> tuple[str, TradeOff]:
+        """The name of the best analysis of a candidate, and what that proves."""
+        best = least_of(self.answers(run), self.target.chosen_at)
+        assert best.curve is not None
+        return best.name, best.curve
 
     def in_all(self, own: TradeOff) -> float:
         """What a candidate costs together with what is spent."""
-        if _composes_allocations(own):
-            self.close = _RELATIVE_COMPOSED
+        factors = own.factors if isinstance(own, Product) else ()
+        if any(isinstance(factor, RandomAllocation) for factor, _ in factors):
+            self.close = _RELATIVE_COMPOSED  # to compose them takes a second, and is read to 1e-3
         if self.spent is None:
             return self.target.cost(own)
         curve = self.spent.compose(own)
@@ -295,11 +282,10 @@ class _Search:
 
     def best_analysis(self, run: Any, at: float) -> str:
         """The name of the best analysis of a candidate."""
-        if at not in self._best_at:
-            best = self._best(run)
-            self._known[best.name, at] = self.in_all(_curve_of(best))
-            self._best_at[at] = best.name
-        return self._best_at[at]
+        name, curve = self._best(run)
+        if (name, at) not in self._known:
+            self._known[name, at] = self.in_all(curve)
+        return name
 
     def unreachable(self) -> TargetUnreachable:
         """The error that names the least cost seen."""
@@ -349,8 +335,7 @@ class _Search:
             return replace(run, **changes, **{name: _resized(value, x)})
 
         most = _MOST * unit
-        if name == "time" and self.cost(scaled(most), most) <= self.most_cost:
-            limit = self.cost(scaled(most), most)
+        if name == "time" and (limit := self.cost(scaled(most), most)) <= self.most_cost:
             raise InvalidInput(
                 name,
                 f"any {name} meets {self.target}: it tends to {shown(limit)}; choose one",
@@ -366,25 +351,25 @@ class _Search:
         )
         if run.gradient_sensitivity is not None:
             raise InvalidInput("gradient_sensitivity", "it stands in for clip_norm: leave it out")
-        bound = run.loss.gradient_bound
+        known = run.loss.gradient_bound
+        bound = math.inf if known is None else known
 
         def clipped(x: float) -> NoisySGD:
             return replace(run, clip_norm=x)
 
-        if bound is not None and self.cost(clipped(bound), bound) <= self.most_cost:
+        if bound < math.inf and self.cost(clipped(bound), bound) <= self.most_cost:
             return clipped(bound)
-        guess = run.clip_norm if run.clip_norm is not None else bound
-        assert guess is not None
+        guess = bound if run.clip_norm is None else run.clip_norm
         return clipped(self._boundary(clipped, guess, rising=True, most=bound))
 
     def _boundary(
         self,
         build: Callable[[float], Any],
-        guess: float,
+        x: float,
         rising: bool,
-        most: float | None = None,
+        most: float = math.inf,
     ) -> float:
-        """The value nearest to the boundary that meets the target.
+        """The value nearest to the boundary that meets the target, sought from `x` on.
 
         The analysis that is best at one value is as a rule the best nearby, so that it is asked alone until
         its boundary is found. If another one is better there, the search goes on with that one.
@@ -393,7 +378,6 @@ class _Search:
         def cost(x: float) -> float:
             return self.cost(build(x), x)
 
-        x = guess
         method = self.best_analysis(build(x), x)
         if self.target.name == "mu" and math.isinf(self._known[method, x]):
             raise self.unreachable()  # some analyses have no Gaussian below them, whatever the noise
@@ -417,7 +401,7 @@ class _Search:
         every part G(μ) of it is as a rule G(μ/k)."""
         mus: tuple[float, ...]
         r = rounding_of(run)
-        match unrounded(_curve_of(self._best(run)))[0]:
+        match unrounded(self._best(run)[1])[0]:
             case Gaussian(mu):
                 mus, weights = (mu - 2.0 * r,), (1.0,)
             case Mixture(parts, weights):
@@ -429,12 +413,12 @@ class _Search:
             return self.in_all(rounded(average([mu * x / at for mu in mus], weights), r))
 
         try:
-            return self._boundary_alone(cost, x, rising=False, most=None)
+            return self._boundary_alone(cost, x, rising=False, most=math.inf)
         except TargetUnreachable:
             return x
 
     def _boundary_alone(
-        self, cost: Callable[[float], float], guess: float, rising: bool, most: float | None
+        self, cost: Callable[[float], float], guess: float, rising: bool, most: float
     ) -> float:
         """The value nearest to the boundary where it costs what `cost` says."""
 
@@ -443,8 +427,7 @@ class _Search:
             return guess if log_x == math.log(guess) else math.exp(log_x)
 
         def excess(log_x: float) -> float:
-            x = parameter(log_x)
-            value = cost(x)
+            value = cost(parameter(log_x))
             gap = math.log(share(value)) - aim
             if value > self.most_cost:  # the logarithms may round to equal
                 return max(gap, 0.0) + 0.5 * near
@@ -460,45 +443,22 @@ class _Search:
             spent = gaussian_of(self.target, self.target.cost(self.spent))
         aim = math.log(share(self.most_cost))
         near = 0.1 * self.close  # a cost so little below the target is at the boundary
-        a = math.log(guess)
-        fa = excess(a)
-        if fa == 0.0:
-            return guess
-        # Walk towards the boundary until it is behind us. At first μ is about in proportion, or inversely.
-        step = min(max(_FARTHER * abs(fa), _LEAST_STEP), _MOST_STEP)
-        direction = 1.0 if (fa > 0.0) != rising else -1.0
-        while True:
-            b = a + direction * step
-            if most is not None and b >= math.log(most):
-                b = math.log(most)
-            if not -690.0 < b < 690.0:
-                raise self.unreachable()
-            fb = excess(b)
-            if (fa > 0.0) != (fb > 0.0):
-                break
-            if most is not None and b == math.log(most):
-                break
-            ahead = _FARTHER * step * abs(fb / (fb - fa)) if fb != fa else math.inf
-            step = min(max(ahead, _LEAST_STEP), 2.0 * step, _MOST_STEP)
-            a, fa = b, fb
+        # At first μ is about in proportion, or inversely.
+        bracket = bracketed(
+            excess, math.log(guess), rising=rising, most=math.log(most), farthest=_FARTHEST
+        )
+        if bracket is None:
+            raise self.unreachable()
+        (a, fa), (b, fb) = bracket
         good, bad = (b, a) if fb <= 0.0 else (a, b)
         if fb != 0.0 and (fa > 0.0) != (fb > 0.0):
-            from scipy.optimize import brentq
-
-            root = brentq(excess, min(a, b), max(a, b), xtol=self.close, rtol=1e-14)
-            sign = 1.0 if good > bad else -1.0
-            nudge = 0.0
-            while excess(root + sign * nudge) > 0.0:
-                nudge = max(2.0 * nudge, self.close)
-                if abs(root + sign * nudge - good) < nudge or nudge > abs(good - bad):
-                    return parameter(good)
-            good = root + sign * nudge
+            good = next_to_root(excess, good, bad, self.close)
         return parameter(good)
 
     # Whole numbers.
 
     def length(self, run: Any) -> Any:
-        """The run with the most epochs or steps."""
+        """The description with the most epochs, steps or chains."""
         name = self.parameter
         sgd = isinstance(run, NoisySGD)
         _refuse_schedules(run, f"their number: {name} cannot change")
@@ -515,18 +475,16 @@ class _Search:
 
     def most(self, of: Callable[[int], Any], least: int) -> Any:
         """The description of the largest number that meets the target, from `least` on."""
-        name = self.parameter
         if self.cost(of(least), least) > self.most_cost:
             raise self.unreachable()
         low, high = least, 2 * least
         while high <= _MOST and self.cost(of(high), high) <= self.most_cost:
             low, high = high, 2 * high
         if high > _MOST:
-            limit = self.cost(of(low), low)
             raise InvalidInput(
-                name,
-                f"any number of {name} meets {self.target}: after {low} of them it is {shown(limit)}; "
-                "choose one",
+                self.parameter,
+                f"any number of {self.parameter} meets {self.target}: after {low} of them it is "
+                f"{shown(self.cost(of(low), low))}; choose one",
             )
         return of(self._last_good(of, low, high))
 
@@ -552,10 +510,4 @@ class _Search:
 
     def _last_good(self, of: Callable[[int], Any], good: int, bad: int) -> int:
         """The value next to the boundary that meets the target, bisected between `good` and `bad`."""
-        while abs(good - bad) > 1:
-            middle = (good + bad) // 2
-            if self.cost(of(middle), middle) <= self.most_cost:
-                good = middle
-            else:
-                bad = middle
-        return good
+        return bisected_whole(lambda k: self.cost(of(k), k) <= self.most_cost, bad, good)[1]

@@ -30,7 +30,7 @@ from pabi.describe.moduli import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, require
-from pabi.numbers.rounding import EPS_LONG, Array
+from pabi.numbers.rounding import EPS_LONG, Array, bisected_whole
 
 # Steps of one stretch, where the shifts are solved for numerically.
 _LENGTHS = tuple(sorted({int(1.25**i) for i in range(38)}))
@@ -221,11 +221,12 @@ class _Squares:
             if high >= most:
                 return None
             high = min(2 * high, most)
-        low = high // 2
-        while high - low > max(1, low // 4096):
-            middle = (low + high) // 2
-            low, high = (low, middle) if self(middle) <= square else (middle, high)
-        return high
+        return bisected_whole(
+            lambda steps: self(steps) <= square,
+            high // 2,
+            high,
+            lambda a, b: b - a <= max(1, a // 4096),
+        )[1]
 
 
 def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:

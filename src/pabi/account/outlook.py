@@ -14,7 +14,7 @@ from pabi.describe import prox
 from pabi.describe.langevin import LangevinChain
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, bisected, bisected_whole
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -84,11 +84,7 @@ class Outlook:
             if high >= _MOST_STEPS:
                 return None
             high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if near(middle) else (middle, high)
-        return high
+        return bisected_whole(near, high // 2, high)[1]
 
     @cached_property
     def enough(self) -> float | None:
@@ -98,11 +94,13 @@ class Outlook:
             return low
         if self._off(self.chain.steps, high) > NEAR:
             return None
-        while high > low * 1.001:
-            middle = math.sqrt(low * high)
-            near = self._off(self.chain.steps, middle) <= NEAR
-            low, high = (low, middle) if near else (middle, high)
-        return high
+        return bisected(
+            lambda least: self._off(self.chain.steps, least) <= NEAR,
+            low,
+            high,
+            close=lambda low, high: high <= low * 1.001,
+            middle=lambda low, high: math.sqrt(low * high),
+        )[1]
 
     @property
     def effective(self) -> float:

@@ -162,12 +162,13 @@ def root_of_fraction_up(square: Fraction) -> float:
     return fraction_up(root_above(square))
 
 
-# Roots by bisection, and least values by golden sections.
+# Roots by bisection or after a walk, and least values by golden sections.
 
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, what is left after one section
 # More than there are halvings of an interval of doubles until its ends are neighbours.
 _UNTIL_NEIGHBOURS = 2200
+_FARTHER, _LEAST_STEP, _MOST_STEP = 1.02, 1e-4, math.log(64.0)  # of a walk
 
 
 def mean(low: float, high: float) -> float:
@@ -202,6 +203,61 @@ def bisected(
         between = middle(low, high)
         low, high = (low, between) if holds(between) else (between, high)
     return low, high
+
+
+def bisected_whole(
+    holds: Callable[[int], bool],
+    low: int,
+    high: int,
+    close: Callable[[int, int], bool] = lambda low, high: abs(high - low) <= 1,
+) -> tuple[int, int]:
+    """`bisected` among whole numbers, of which `high` may be the smaller one."""
+    while not close(low, high):
+        tick()
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
+
+
+def bracketed(
+    excess: Callable[[float], float], start: float, *, rising: bool, most: float, farthest: float
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Two points around the root of a monotone function, each with its value there: the last two of a walk
+    from `start` on, in steps that are at first about right where the slope is ±1.
+
+    Both are `start` if that is the root. Neither is beyond it if it is more than `most`. None if the walk
+    leads farther from 0 than `farthest`.
+    """
+    a, fa = start, excess(start)
+    if fa == 0.0:
+        return (a, fa), (a, fa)
+    step = min(max(_FARTHER * abs(fa), _LEAST_STEP), _MOST_STEP)
+    direction = 1.0 if (fa > 0.0) != rising else -1.0
+    while True:
+        b = min(a + direction * step, most)
+        if not abs(b) < farthest:
+            return None
+        fb = excess(b)
+        if (fa > 0.0) != (fb > 0.0) or b == most:
+            return (a, fa), (b, fb)
+        ahead = _FARTHER * step * abs(fb / (fb - fa)) if fb != fa else math.inf
+        step = min(max(ahead, _LEAST_STEP), 2.0 * step, _MOST_STEP)
+        a, fa = b, fb
+
+
+def next_to_root(excess: Callable[[float], float], good: float, bad: float, close: float) -> float:
+    """A point as near to a root as `close`, as a rule, at which the function is at most 0, as it is at `good`
+    and not at `bad`."""
+    from scipy.optimize import brentq
+
+    root = brentq(excess, min(good, bad), max(good, bad), xtol=close, rtol=1e-14)
+    sign = 1.0 if good > bad else -1.0
+    nudge = 0.0
+    while excess(root + sign * nudge) > 0.0:
+        nudge = max(2.0 * nudge, close)
+        if abs(root + sign * nudge - good) < nudge or nudge > abs(good - bad):
+            return good
+    return float(root + sign * nudge)
 
 
 def bisected_arrays(

@@ -20,7 +20,7 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.locking import tick
-from pabi.numbers.rounding import TINY, Array
+from pabi.numbers.rounding import TINY, Array, bisected
 
 _OVERPAID = 1.0 + 1e-9  # more than the roundings of whoever replays the distances
 _SUMMED = 1.0 + 1e-9  # relative: more than K errs, and than it differs for others
@@ -110,16 +110,11 @@ class Bins:
 
     def common(self, rows: Noises, payments: Payments) -> Array:
         """K of these places, (places, places), rounded up."""
-        b = self.moved(rows, payments)
-        return np.asarray(b @ b.T * _SUMMED)
-
-    def moved(self, rows: Noises, payments: Payments) -> Array:
-        """What these places pay in every step over its noise, (places, steps)."""
-        # Before its first use a place has no noise to pay with.
+        # What they pay in every step over its noise: before its first use a place has none to pay with.
         b = rows.noise * payments.rate[rows.owner]
         row, k = rows.used
         b[row, k] += payments.now[k] / self.sigma[k]
-        return np.asarray(b)
+        return np.asarray(b @ b.T * _SUMMED)
 
     def noises(self, places: Sequence[int]) -> Noises:
         """What these places can be paid with."""
@@ -256,7 +251,4 @@ class _Law(NamedTuple):
         low, high, target = 0.0, 1.0, math.log(delta)
         while self.log_delta(high) > target and high < 64.0:
             low, high = high, 2.0 * high
-        for _ in range(12):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.log_delta(middle) > target else (low, middle)
-        return high
+        return bisected(lambda e: not self.log_delta(e) > target, low, high, rounds=12)[1]

@@ -186,10 +186,10 @@ def run_of(batches, **changes):
 
 def test_a_batch_may_lack_all_withdrawn_records():
     run = run_of(pabi.Cyclic(3))
-    assert Demand(run).left((F(1), F(1, 3)), 1) == (F(0), F(1))
-    assert Demand(run).left((F(1),), 2) == (F(1, 3), F(1))
-    assert Demand(run).left((F(1),), 9) == (F(0), F(1))
-    assert Demand(run_of(pabi.Cyclic(3), adjacency="replace_one")).left((F(1),), 2) == (F(1),)
+    assert Demand.of(run).left((F(1), F(1, 3)), 1) == (F(0), F(1))
+    assert Demand.of(run).left((F(1),), 2) == (F(1, 3), F(1))
+    assert Demand.of(run).left((F(1),), 9) == (F(0), F(1))
+    assert Demand.of(run_of(pabi.Cyclic(3), adjacency="replace_one")).left((F(1),), 2) == (F(1),)
 
 
 @every("batches", [pabi.ShuffleOnce(3), pabi.BallsInBins(3)])
@@ -204,15 +204,17 @@ def test_the_chance_that_none_is_there_counts_all_ways(batches, records):
     for count in range(3):  # the last batches, this many of them
         share = run.order.share(3 - count, 2) if count else F(0)
         without = sum(all(j < 3 - count for j in way) for way in ways)
-        assert Demand(pabi.Unlearning(run, [(1, records)])).none_in(share) == F(without, len(ways))
+        assert Demand.of(pabi.Unlearning(run, [(1, records)])).none_in(share) == F(
+            without, len(ways)
+        )
 
 
 @every("batches", [pabi.ShuffleOnce(3), pabi.Reshuffle(3), pabi.BallsInBins(3)])
 def test_one_record_is_last_where_it_is(batches):
     run = run_of(batches)
     shares = [run.order.share(j, j) for j in range(3)]
-    assert Demand(run).last_in(shares) == shares
-    assert Demand(run).last_in(shares[1:]) == shares[1:]
+    assert Demand.of(run).last_in(shares) == shares
+    assert Demand.of(run).last_in(shares[1:]) == shares[1:]
 
 
 def test_several_records_fill_batches_one_after_another():

@@ -26,48 +26,35 @@ from pabi.numbers.rounding import Array
 
 @dataclass(frozen=True)
 class Demand:
-    """Whom the guarantee of a description is about."""
+    """Whom the guarantee of a description is about.
 
-    subject: NoisySGD | Unlearning
+    `forgets`: whether records are withdrawn. `run`: all steps, those that no longer use the records as its
+    cool-down; `trained`: the run before any request. `requests`: (steps after it, records) of every one; one
+    record that stays is withdrawn at the end. `stages`: the parts of the run that use some of the records.
+    `begin`: the step from which on two runs are compared: where models were handed out, the first one after
+    the last of them.
+    """
 
-    @cached_property
-    def forgets(self) -> bool:
-        """Whether records are withdrawn."""
-        return isinstance(self.subject, Unlearning)
+    forgets: bool
+    run: NoisySGD
+    trained: NoisySGD
+    requests: Sequence[tuple[int, int]]
+    stages: tuple[Stage, ...]
+    begin: int
 
-    @cached_property
-    def run(self) -> NoisySGD:
-        """All steps, those that no longer use the records as its cool-down."""
-        return self.subject.whole if isinstance(self.subject, Unlearning) else self.subject
-
-    @cached_property
-    def trained(self) -> NoisySGD:
-        """The run before any request."""
-        return self.subject.run if isinstance(self.subject, Unlearning) else self.subject
-
-    @property
-    def requests(self) -> Sequence[tuple[int, int]]:
-        """(steps after it, records) of every request; one record that stays is withdrawn at the end."""
-        return self.subject.requests if isinstance(self.subject, Unlearning) else ((0, 1),)
+    @classmethod
+    def of(cls, subject: NoisySGD | Unlearning) -> Demand:
+        """That of a description."""
+        if isinstance(subject, NoisySGD):
+            whole = Stage(first=0, end=subject.data_steps, carried=1, withdrawn=0)
+            return cls(False, subject, subject, ((0, 1),), (whole,), 0)
+        begin = subject.last if subject.published else 0
+        return cls(True, subject.whole, subject.run, subject.requests, subject.stages, begin)
 
     @cached_property
     def records(self) -> int:
         """How many records are followed."""
         return sum(records for _, records in self.requests)
-
-    @cached_property
-    def stages(self) -> tuple[Stage, ...]:
-        """The parts of the run that use some of the records."""
-        if isinstance(self.subject, Unlearning):
-            return self.subject.stages
-        return (Stage(first=0, end=self.run.data_steps, carried=1, withdrawn=0),)
-
-    @property
-    def begin(self) -> int:
-        """The step from which on two runs are compared: where models were handed out, the first one after
-        the last of them."""
-        subject = self.subject
-        return subject.last if isinstance(subject, Unlearning) and subject.published else 0
 
     def fractions(self, failing: float = 0.0) -> Fractions:
         """The records of a batch over its divisor, in all steps with data, those after requests included.
@@ -127,7 +114,7 @@ class View:
     @cached_property
     def demand(self) -> Demand:
         """Whom the view follows."""
-        return Demand(self.description)
+        return Demand.of(self.description)
 
     @cached_property
     def run(self) -> NoisySGD:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pabi.account.facts.demand import View
 from pabi.describe.batches import Fractions, KnownUses
@@ -43,11 +44,10 @@ class Uses(NamedTuple):
         """How many steps use the record."""
         return self.epochs + len(self.then)
 
-    def steps(self, period: int) -> Array:
-        """All steps that use the record, an integer array; `period`: the steps of an epoch."""
+    def steps(self, period: int) -> NDArray[np.int64]:
+        """All steps that use the record; `period`: the steps of an epoch."""
         periodic = self.first + period * np.arange(self.epochs, dtype=np.int64)
-        out: Any = np.append(periodic, np.array(self.then, dtype=np.int64))
-        return out  # type: ignore[no-any-return]
+        return np.append(periodic, np.array(self.then, dtype=np.int64))
 
     def step(self, i: int, period: int) -> int:
         """The step of use i, counted from 0."""
@@ -410,12 +410,9 @@ class Growth(NamedTuple):
         low, high = 0.0, self.limit * (1.0 - _NEAR)
         if not time <= self.time(high) < math.inf:
             return None
-        return bisected(lambda d: self.time(d) >= time, low, high, close=_narrow)[1]
-
-
-def _narrow(low: float, high: float) -> bool:
-    """Whether a bracket is as narrow as it has to be."""
-    return high - low <= _WIDTH * high
+        return bisected(
+            lambda d: self.time(d) >= time, low, high, close=lambda a, b: b - a <= _WIDTH * b
+        )[1]
 
 
 def growth_of(loss: Loss, gap: float) -> Growth | None:

@@ -56,13 +56,6 @@ class RecordFactor(Enum):
         self.other, self.change = other, change
 
 
-def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:
-    """That of a run with such batches."""
-    if order.displaces:
-        return RecordFactor.ZEROED if changed(run.adjacency) == 1 else RecordFactor.DISPLACING
-    return RecordFactor.PRESENT if changed(run.adjacency) == 1 else RecordFactor.REPLACED
-
-
 class Pulls(NamedTuple):
     """How far a drawn record moves the sum, over the noise: on the one data set at most `norm`, on the other
     at most `other`, and the two at most `apart`; arrays of one shape."""
@@ -179,7 +172,11 @@ class SampledRun(View):
     @property
     def factor(self) -> RecordFactor:
         """What a step reveals of the record that may be drawn."""
-        return record_factor(self.run, self.order)
+        if self.order.displaces:
+            return (
+                RecordFactor.ZEROED if changed(self.run.adjacency) == 1 else RecordFactor.DISPLACING
+            )
+        return RecordFactor.PRESENT if changed(self.run.adjacency) == 1 else RecordFactor.REPLACED
 
     @property
     def single(self) -> bool:

@@ -291,7 +291,7 @@ class StepModuli:
     """
 
     def __init__(self, description: NoisySGD | Unlearning, sizes: Fractions) -> None:
-        demand = Demand(description)
+        demand = Demand.of(description)
         self.run, self.idle, withdrawn = demand.run, demand.idle(sizes), demand.stages[-1].withdrawn
         run = self.run
         self.full, self.last = (demand.left(x, withdrawn) for x in (sizes.full, sizes.last))
@@ -343,12 +343,14 @@ class StepModuli:
     @cached_property
     def above_data_steps(self) -> Modulus:
         """For a constant schedule: a modulus above those of all steps with data."""
-        return _above([self.table[kind] for kind in self._kinds_taken if kind != _COOL])
+        kinds = (kind for kind in self._kinds_taken if kind != _COOL)
+        return reduce(above_both, (self.table[kind] for kind in kinds))
 
     def _modulus(self, step: float, kind: int) -> Modulus:
         run = self.run
         fractions = {_FULL: self.full, _LAST: self.last, _COOL: self.idle}[kind]
-        return _above([run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions])
+        moduli = (run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions)
+        return reduce(above_both, moduli)
 
     @cached_property
     def table(self) -> list[Modulus]:
@@ -360,18 +362,12 @@ class StepModuli:
     @cached_property
     def _written(self) -> tuple[list[Modulus], NDArray[np.intp]]:
         """(distinct moduli, which of them each step has) of a schedule that varies."""
-        run, places = self.run, {}
-        sizes = np.broadcast_to(np.asarray(run.step_size, dtype=np.float64), run.steps).tolist()
-        which = np.empty(run.steps, dtype=np.intp)
-        table: list[Modulus] = []
-        for k, (step, kind) in enumerate(
-            zip(sizes, self._kind(0, run.steps).tolist(), strict=True)
-        ):
-            if (step, kind) not in places:
-                places[step, kind] = len(table)
-                table.append(self._modulus(step, kind))
-            which[k] = places[step, kind]
-        return table, which
+        steps = self.run.steps
+        sizes = np.broadcast_to(np.asarray(self.run.step_size, dtype=np.float64), steps).tolist()
+        every = list(zip(sizes, self._kind(0, steps).tolist(), strict=True))
+        places = {distinct: i for i, distinct in enumerate(dict.fromkeys(every))}
+        which = np.array([places[one] for one in every], dtype=np.intp)
+        return [self._modulus(step, kind) for step, kind in places], which
 
     def _kind(self, first: int, end: int) -> NDArray[np.intp]:
         k = np.arange(first, end)
@@ -382,18 +378,11 @@ class StepModuli:
         kind[k >= self.run.data_steps] = _COOL
         return kind
 
-    def _which(self, first: int, end: int) -> NDArray[np.intp]:
-        return self._kind(first, end) if self.run.constant else self._written[1][first:end]
-
     @cached_property
     def _columns(self) -> Shapes:
         return shapes(self.table)
 
     def shapes(self, first: int, end: int) -> Shapes:
         """The moduli of the steps `first`, …, `end` − 1, counted from 0."""
-        return self._columns.of(self._which(first, end))
-
-
-def _above(moduli: list[Modulus]) -> Modulus:
-    """A modulus above all there are."""
-    return reduce(above_both, moduli)
+        which = self._kind(first, end) if self.run.constant else self._written[1][first:end]
+        return self._columns.of(which)

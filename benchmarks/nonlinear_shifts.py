@@ -20,7 +20,7 @@ from rich.table import Table
 
 import pabi
 from pabi import Modulus, NoisyIteration
-from pabi.account.analyses.nonlinear_shifts import apply
+from pabi.account.analyses.nonlinear_shifts import of_iteration
 from pabi.account.facts.step_moduli import shapes
 from pabi.account.shifts.nonlinear import solve
 from pabi.showing import plain, shown
@@ -84,7 +84,7 @@ def check(instances: int) -> str:
         it, closed = instance(rng)
         begin = time.perf_counter()
         try:
-            proposal = apply(it, DELTA)
+            proposal = of_iteration(it, DELTA)
         except pabi.NotApplicable:  # every modulus happens to be linear
             continue
         longest = max(longest, time.perf_counter() - begin)

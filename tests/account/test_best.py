@@ -50,6 +50,15 @@ DESCRIPTIONS = {
 }
 
 
+def test_a_bare_iteration_has_what_needs_no_more_than_one_record():
+    reasons = {o.name: o.reason for o in outcomes(DESCRIPTIONS["an iteration"], DELTA)}
+    refusing = [
+        name for name, reason in reasons.items() if reason == "a bare iteration follows one record"
+    ]
+    assert len(reasons) - len(refusing) == 3
+    assert reasons["composition"] is reasons["shifted interpolation"] is None
+
+
 def test_one_step_is_one_gaussian_mechanism():
     """Nothing is hidden: μ = s/σ, whatever the step does to distances."""
     for (s, sigma), slope in product([(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)], (0.0, 0.7, 1.4)):

@@ -100,15 +100,15 @@ def test_batches_of_everybody_are_full_batches(batches):
 def test_iterations_pay_where_they_use_the_record():
     s, sigma = [0.0, 0.3, 0.0, 0.4], [0.0, 0.1, 0.0, 0.2]
     pays = NoisyIteration([0.5] * 4, s, sigma)
-    assert composition.apply(pays, DELTA).curve.mu == pytest.approx(
+    assert composition.of_iteration(pays, DELTA).curve.mu == pytest.approx(
         math.hypot(3.0, 2.0), rel=ROUNDINGS
     )
-    once = composition.apply(NoisyIteration([0.5] * 2, s[1:3], sigma[1:3]), DELTA)
+    once = composition.of_iteration(NoisyIteration([0.5] * 2, s[1:3], sigma[1:3]), DELTA)
     assert once.curve.mu == pytest.approx(3.0, rel=ROUNDINGS)
     free = NoisyIteration(0.5, 0.0, 1.0, steps=7)
-    assert composition.apply(free, DELTA).curve.mu == 0.0
+    assert composition.of_iteration(free, DELTA).curve.mu == 0.0
     bare = NoisyIteration([0.5] * 2, [0.3, 0.3], [0.1, 0.0])
-    assert composition.apply(bare, DELTA).curve.mu == math.inf
+    assert composition.of_iteration(bare, DELTA).curve.mu == math.inf
 
 
 def test_starts_that_are_apart_are_refused():
@@ -116,4 +116,4 @@ def test_starts_that_are_apart_are_refused():
     with pytest.raises(
         NotApplicable, match="the runs start apart, which no noisy step has paid for"
     ):
-        composition.apply(apart, DELTA)
+        composition.of_iteration(apart, DELTA)

@@ -37,7 +37,7 @@ def test_roots_are_paid_off_as_well_as_in_closed_form():
 
 def linear_mu(c, s, sigma, diameter, start):
     given = {"step_sensitivity": s, "step_noise_std": sigma, "diameter": diameter, "start": start}
-    return shifted_interpolation.apply(NoisyIteration(contraction=c, **given), 1e-5).curve.mu
+    return shifted_interpolation.of_iteration(NoisyIteration(contraction=c, **given), 1e-5).curve.mu
 
 
 @settings(max_examples=settings().max_examples // 4, deadline=None)

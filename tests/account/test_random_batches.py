@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
+from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson
 from pabi.account.analyses import RUNS, composition, random_batches
 from pabi.account.analyses.shifted_interpolation import binned
 from pabi.account.facts.sampled import SampledRun
@@ -211,7 +211,6 @@ def test_what_is_refused():
     there_or_not = short_run(Poisson(4), adjacency="zero_out")
     varying = short_run(step_size=np.linspace(0.3, 0.1, 6))
     for shifts, description, reason in (
-        (SHIFTS, NoisyIteration(0.9, 0.1, 1.0, steps=3), "a bare iteration follows one record"),
         (SHIFTS, short_run(Cyclic(4)), "the batches are not drawn afresh at every step"),
         (SHIFTS, short_run(release="path"), "the path is released, so nothing is forgotten"),
         (SHIFTS, short_run(update="other"), "the update is not plain noisy SGD"),

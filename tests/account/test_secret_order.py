@@ -121,8 +121,7 @@ def test_what_has_no_secret_order_or_no_hidden_path():
         for batches in (ShuffleOnce(8), Reshuffle(8))
         for changes in ({"release": "path"}, {"update": "other"})
     ]
-    bare = pabi.NoisyIteration(0.9, 1.0, 1.0, steps=4)
-    for description in (*hidden, describe(Cyclic(8)), describe(FullBatch()), bare):
+    for description in (*hidden, describe(Cyclic(8)), describe(FullBatch())):
         with pytest.raises(NotApplicable):
             secret_order.apply(description, DELTA)
 

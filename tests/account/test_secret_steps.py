@@ -168,8 +168,6 @@ def test_runs_without_secret_steps():
     for changes, why in cases:
         with pytest.raises(NotApplicable, match=why):
             secret_steps.apply(run(**changes), DELTA)
-    with pytest.raises(NotApplicable):
-        secret_steps.apply(pabi.NoisyIteration(0.9, 1.0, 2.0, steps=30), DELTA)
 
 
 CHANGES = [{"epochs": 2.6}, {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2}]

@@ -522,7 +522,7 @@ BARE = {
 @functools.cache
 def bare_guarantee(name):
     with np.errstate(all="ignore"):
-        return granted(nonlinear_shifts.apply, BARE[name], DELTA)
+        return granted(nonlinear_shifts.of_iteration, BARE[name], DELTA)
 
 
 def bare_payload(name):
@@ -591,7 +591,9 @@ def test_the_distance_of_the_starts_is_not_capped():
     later = math.sqrt(1.01)  # from the diameter, before the second step
     assert found == pytest.approx(min(math.sqrt(best), later), rel=1e-5)
     one = bare(start=2.0, diameter=1.0, steps=1, step_sensitivity=0.0)
-    assert nonlinear_shifts.apply(one, DELTA).curve.mu == pytest.approx(math.sqrt(4.01), rel=1e-12)
+    assert nonlinear_shifts.of_iteration(one, DELTA).curve.mu == pytest.approx(
+        math.sqrt(4.01), rel=1e-12
+    )
 
 
 def test_a_distance_that_is_lost_and_found_is_paid_for():

@@ -34,6 +34,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
+from pabi.numbers.errors import NotApplicable
 from pabi.verification.granting import Proposal
 
 
@@ -45,7 +46,7 @@ class Analysis:
     apply: Callable[[Any, float, int | None], Proposal]
 
 
-# Of noisy SGD and bare iterations; those of a Langevin chain are the same, of one chain.
+# Of noisy SGD; those of a Langevin chain are the same, of one chain, and some say something of iterations.
 RUNS = (
     Analysis("composition", composition.apply),
     Analysis(secret_steps.NAME, secret_steps.apply),
@@ -84,17 +85,22 @@ FORGETTING = (
 EVERY_ITERATE = (composition.NAME, mechanisms.PATH, unlearning.COMPOSED)  # those which hide nothing
 
 
-def _chain(
-    analysis: Analysis, chain: LangevinChain, delta: float, position: int | None
-) -> Proposal:
-    return of_chain(chain, analysis.apply, delta)
+_OF_ITERATIONS = {
+    composition.NAME: composition.of_iteration,
+    shifted_interpolation.NAME: shifted_interpolation.of_iteration,
+    nonlinear_shifts.NAME: nonlinear_shifts.of_iteration,
+}
+
+
+def _of_run(iteration: NoisyIteration, delta: float, position: int | None) -> Proposal:
+    raise NotApplicable("a bare iteration follows one record")
 
 
 _OF: Mapping[type[Description], tuple[Analysis, ...]] = MappingProxyType(
     {
         NoisySGD: RUNS,
-        NoisyIteration: RUNS,
-        LangevinChain: tuple(replace(a, apply=partial(_chain, a)) for a in RUNS),
+        NoisyIteration: tuple(replace(a, apply=_OF_ITERATIONS.get(a.name, _of_run)) for a in RUNS),
+        LangevinChain: tuple(replace(a, apply=partial(of_chain, a.apply)) for a in RUNS),
         LangevinDiffusion: DIFFUSION,
         ExponentialMechanism: MECHANISM,
         IteratedExponentialMechanism: MECHANISM,

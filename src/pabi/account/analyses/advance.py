@@ -31,7 +31,6 @@ from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     in_order,
     require_hidden_path,
-    run_of,
 )
 from pabi.account.analyses.writing import Case, RunProof, computed
 from pabi.account.facts.positions import OrderedView, Uses, check_position
@@ -39,13 +38,12 @@ from pabi.account.shifts.advance import SLOPE, Between, PulledSteps, ball, solve
 from pabi.account.shifts.epochs import (
     Advance,
     Record,
-    Shifts,
     derived,
     energy_of,
     record,
 )
 from pabi.describe.batches import FAILING, Fractions, KnownUses, SecretOrder
-from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.iteration import Steps
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
@@ -68,11 +66,8 @@ _FAR = 1e4  # uses: what is farther apart before the last ones is not worth payi
 _LARGE = 700.0  # whose power of e is a double
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate where uses pull to one side, in batches that come in an order."""
-    run = run_of(description)
     require_hidden_path(run)
     order = in_order(run)
     _require_one_side(run)
@@ -294,7 +289,7 @@ def _joined(view: OrderedView, uses: Uses, window: _Window, between: Between) ->
     if not uses.total:
         return Record(uses)
     before = _paid_before(view, uses, window.paid)
-    square = between.square + (0.0 if before is None else energy_of(_shifts(before)))
+    square = between.square + energy_of(before.shifts)
     return Record(uses, shifts=Advance(*window, before, between, square))
 
 
@@ -330,11 +325,6 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
         apart, last = apart * grown(last + 1, use + 1) + one, use
     distance = float(apart * grown(last + 1, begin)) * sure
     return math.inf if math.isnan(distance) else distance
-
-
-def _shifts(one: Record) -> Shifts:
-    assert one.shifts is not None  # of a record that is used
-    return one.shifts
 
 
 @dataclass(frozen=True)
@@ -384,13 +374,12 @@ class _Standing(OrderedView):
         return Steps(c, np.where(used, s, 0.0), sigma)
 
 
-def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
-    """What payments before step `end`, each after its use, prove of the uses before it; None if there are
-    none."""
+def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record:
+    """What payments before step `end`, each after its use, prove of the uses before it."""
     then = tuple(k for k in uses.then if k < end)
     earlier = Uses(uses.first, uses.before(end, view.period) - len(then), then)
     if not earlier.total:
-        return None
+        return Record(earlier)
     whole = view
     if end < view.run.steps:
         view = _Beginning(_until(view.run, end), whole=view)

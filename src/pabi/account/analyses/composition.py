@@ -27,16 +27,8 @@ from pabi.verification.granting import COMPOSITION, Proposal
 NAME = COMPOSITION
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
-    """The guarantee of releasing every iterate. Raises NotApplicable for runs that start apart."""
-    if isinstance(description, NoisyIteration):
-        return _iteration(description)
-    return _run(description, delta, position)
-
-
-def _run(run: NoisySGD, delta: float, position: int | None) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
+    """The guarantee of releasing every iterate."""
     if position is not None:
         check_position(run, position)
     order, end = run.order, run.data_steps
@@ -50,7 +42,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Proposal:
             curve = Gaussian(max(spoken_of))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others, or never.
-            curve = _by_own_place(run, order) if order.once else Gaussian(_redrawn(run, end).mu)
+            curve = _by_own_place(run, order) if order.once else Gaussian(_redrawn(run, end))
         case _:
             assert_never(order)
     return RunProof(NAME, run, curve, position=position)
@@ -88,8 +80,9 @@ class Places(NamedTuple):
 def worst(run: NoisySGD, end: int) -> float:
     """μ by step `end` of a record that pays most, whose place in every epoch may be any."""
     order = run.order
-    redrawn = isinstance(order, SecretOrder) and not order.once
-    return max(p.mu for p in ([_redrawn(run, end)] if redrawn else _by_place(run, end)))
+    if isinstance(order, SecretOrder) and not order.once:
+        return _redrawn(run, end)
+    return max(p.mu for p in _by_place(run, end))
 
 
 def paid_once(run: NoisySGD, end: int) -> float | Array:
@@ -113,21 +106,22 @@ def _by_place(run: NoisySGD, end: int) -> list[Places]:
     return places + unused
 
 
-def _redrawn(run: NoisySGD, end: int) -> Places:
+def _redrawn(run: NoisySGD, end: int) -> float:
     """What a record pays at most that is used once an epoch anywhere: each epoch at its worst."""
     once, period = paid_once(run, end), run.steps_per_epoch
     if isinstance(once, np.ndarray):
         total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
         total = -(-end // period) * once
-    return Places(_root(total), 0, period - 1)
+    return _root(total)
 
 
 def _sum(terms: Any) -> float:
     return float(np.sum(terms, dtype=np.longdouble))
 
 
-def _iteration(iteration: NoisyIteration) -> Proposal:
+def of_iteration(iteration: NoisyIteration, delta: float, position: int | None = None) -> Proposal:
+    """The same of a bare iteration. Raises NotApplicable for runs that start apart."""
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
     return IterationProof(NAME, iteration, Gaussian(_mu_of(iteration)))

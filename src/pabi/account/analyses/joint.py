@@ -13,13 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from pabi.account.analyses.secret_order import require_independent_places, secret_run
+from pabi.account.analyses.secret_order import hidden_order, require_independent_places
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.account.analyses.writing import SampledProof, but_for, computed
 from pabi.account.facts.positions import OrderedView
 from pabi.account.shifts.joint import Bins, best, grouped, spread
 from pabi.describe.batches import FAILING
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
@@ -34,11 +33,9 @@ _GREATEST = 3.0  # noises by which a bin moves the model
 _KINDS, _FEW_KINDS = 8, 4  # of bins; where two releases are composed
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when the record's bin moves no other record."""
-    run, order = secret_run(description)
+    order = hidden_order(run)
     require_independent_places(run, order)
     at = delta or DEFAULT_DELTA
     # What one record moves by itself is what it moves if its neighbour is zero.

@@ -182,8 +182,7 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     if growth is not None:
         spread = growth.spread(min(mechanism.diameter, growth.limit * _BELOW_LIMIT_EXPONENTIAL))
         if spread > _SMALLEST_EXPONENTIAL:
-            from_spread = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
-            square = min(square, from_spread)
+            square = min(square, fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread)))
     return math.sqrt(square)
 
 
@@ -216,7 +215,7 @@ _SMALLEST, _LARGEST = 1e-290, 1e300
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
     if not diffusion.constant:
-        return composition.apply(by_cells(diffusion, hidden=False), 0.0)
+        return composition.of_iteration(by_cells(diffusion, hidden=False), 0.0)
     return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 
@@ -227,7 +226,7 @@ def last_point(diffusion: LangevinDiffusion, delta: float, position: int | None 
     if diffusion.least_curvature is None:
         raise NotApplicable(f"nothing is known of the curvature of a {diffusion.loss.kind} loss")
     if not diffusion.constant:
-        return shifted_interpolation.apply(by_cells(diffusion, hidden=True), 0.0)
+        return shifted_interpolation.of_iteration(by_cells(diffusion, hidden=True), 0.0)
     square = _from_the_start(diffusion)
     begin: dict[str, float | None] = {"window": None}
     for key, bound in (("window", gibbs_window(diffusion)), ("distance", _dissipative(diffusion))):
@@ -329,7 +328,9 @@ class ChainProof(Proposal):
         return {"run": to_dict(self.subject), "one": one} | {x: one[x] for x in claims if x in one}
 
 
-def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Proposal:
+def of_chain(
+    analysis: Analysis, chain: LangevinChain, delta: float, position: int | None = None
+) -> Proposal:
     """The proof of all chains together, from what `analysis` proves of one."""
     one = analysis(chain.run, delta, None)
     curve = one.curve if chain.chains == 1 else one.curve.self_compose(chain.chains)

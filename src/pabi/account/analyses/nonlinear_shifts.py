@@ -59,18 +59,14 @@ MOST_WORK = 300_000  # positions times steps up to which every position is solve
 _BUCKETS = 12  # of positions under a secret order
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate for the worst record or for those of one batch, or, under a secret
     permutation, on average."""
-    if isinstance(description, NoisyIteration):
-        return _iteration(description)
-    require_hidden_path(description)
-    order = in_order(description)
+    require_hidden_path(run)
+    order = in_order(run)
     if isinstance(order, SecretOrder):
-        return _averaged(description, order, delta or DEFAULT_DELTA)
-    return _of_worst(description, position)
+        return _averaged(run, order, delta or DEFAULT_DELTA)
+    return _of_worst(run, position)
 
 
 def _of_worst(run: NoisySGD, position: int | None) -> Proposal:
@@ -180,7 +176,8 @@ class BentSteps:
         return Record(uses, shifts=payments._replace(first=payments.first + self.begin))
 
 
-def _iteration(iteration: NoisyIteration) -> Proposal:
+def of_iteration(iteration: NoisyIteration, delta: float, position: int | None = None) -> Proposal:
+    """The guarantee of the last iterate of a bare iteration."""
     moduli = [iteration.moduli] if isinstance(iteration.moduli, Modulus) else iteration.moduli or ()
     if all(isinstance(m, Linear) for m in moduli):
         raise NotApplicable("every modulus is linear: see shifted interpolation")
@@ -261,11 +258,9 @@ _FARTHEST = 1_000_000  # steps through which the distance is followed
 _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 18)])
 
 
-def nonlinear_one_sided(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def nonlinear_one_sided(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
-    view = sampled_view(description, delta)
+    view = sampled_view(run, delta)
     return of_tuned(ONE_SIDED, view, _Windows(view).planned)
 
 

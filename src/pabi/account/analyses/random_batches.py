@@ -25,7 +25,6 @@ from pabi.account.shifts.random import (
     lead_in,
     two_sided,
 )
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
@@ -59,11 +58,9 @@ _ROUNDS = 3
 T = TypeVar("T")
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
-    view = sampled_view(description, delta)
+    view = sampled_view(run, delta)
     view.window(1)  # NotApplicable here, if no modulus is known
     return of_tuned(NAME, view, lambda power: one_sided_plan(view, power))
 
@@ -285,11 +282,9 @@ _SHORTER_TWO_SIDED = (
 )  # of the best pay-off without lagging: what is tried with it
 
 
-def two_sided_shift(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def two_sided_shift(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate under random batches, where two records pull; constant schedules."""
-    view = sampled_view(description, delta)
+    view = sampled_view(run, delta)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
     if not view.run.constant:

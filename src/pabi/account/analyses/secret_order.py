@@ -12,10 +12,11 @@ many positions, a range of them is replaced by its latest one, where that is nev
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import Any, assert_never
 
 import numpy as np
@@ -24,7 +25,6 @@ from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     MOST_SOLVED,
     require_hidden_path,
-    run_of,
 )
 from pabi.account.analyses.writing import Case, RunProof, but_for, computed
 from pabi.account.facts.positions import OrderedView, Uses
@@ -38,7 +38,6 @@ from pabi.describe.batches import (
     RandomSizes,
     SecretOrder,
 )
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import SecretMixture, average
@@ -57,24 +56,27 @@ Place = tuple[
 ]  # positions, None for none of them, and a probability
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when the order of the batches stays secret."""
-    run, order = secret_run(description)
+    order = hidden_order(run)
     view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     solved = solved_once(view, order) if order.once else reshuffled(view, order)
     return computed(averaged(NAME, view, solved, view.fractions, stated=True))
 
 
-def secret_run(description: NoisySGD | NoisyIteration) -> tuple[NoisySGD, SecretOrder]:
-    """A run whose order and path stay secret, and its order; NotApplicable for any other."""
-    run = run_of(description)
+def hidden_order(run: NoisySGD) -> SecretOrder:
+    """The order of a run of which it stays secret, as does the path; NotApplicable for any other."""
+    order = secret_order_of(run)
+    require_hidden_path(run)
+    return order
+
+
+def secret_order_of(run: NoisySGD) -> SecretOrder:
+    """The order of a run of which it stays secret; NotApplicable for any other."""
     order = run.order
     match order:
         case SecretOrder():
-            require_hidden_path(run)
-            return run, order
+            return order
         case KnownUses():
             raise NotApplicable("the batches come in a fixed order: there is no secret order")
         case FreshSubsets():
@@ -196,12 +198,10 @@ def in_last_two_epochs(view: OrderedView, order: SecretOrder, previous: int = 0)
     return last_two_epochs(view, order, most, max(few, previous))
 
 
-def changing_places(
-    description: NoisySGD | NoisyIteration, delta: float
-) -> tuple[OrderedView, SecretOrder]:
+def changing_places(run: NoisySGD, delta: float) -> tuple[OrderedView, SecretOrder]:
     """A run with a secret order for every epoch, in which a later use need not be worse; NotApplicable for
     any other."""
-    run, order = secret_run(description)
+    order = hidden_order(run)
     if order.once:
         raise NotApplicable("a record keeps its place in all epochs: see secret order")
     view = OrderedView(run, FAILING * delta)
@@ -254,11 +254,9 @@ PLACE = "secret place"
 _MOST_PLACES = 48  # of the mixture; more are rounded to larger means
 
 
-def secret_place(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def secret_place(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when the record's place moves no other record."""
-    run, order = secret_run(description)
+    order = hidden_order(run)
     require_independent_places(run, order)
     # What one record moves by itself is what it moves if its neighbour is zero.
     view = OrderedView(replace(run, adjacency="zero_out"), FAILING * (delta or DEFAULT_DELTA))
@@ -323,11 +321,9 @@ _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the 
 _CHECKED = 4_000_000
 
 
-def latest_uses(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def latest_uses(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
-    view, order = changing_places(description, delta or DEFAULT_DELTA)
+    view, order = changing_places(run, delta or DEFAULT_DELTA)
     if view.run.steps > MAX_WORK:
         raise NotApplicable(f"more than {MAX_WORK} steps, whose uses are moved one by one")
     affordable = _CHECKED // view.run.steps
@@ -374,12 +370,10 @@ _MOST_STEPS = 1_000_000
 _MOST_RANGES_EPOCHS, _FEW_RANGES = 64, 12
 
 
-def epoch_by_epoch(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def epoch_by_epoch(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
     at = delta or DEFAULT_DELTA
-    view, order = changing_places(description, at)
+    view, order = changing_places(run, at)
     if view.run.steps > _MOST_STEPS:
         raise NotApplicable(f"more than {_MOST_STEPS} steps, which are looked at one by one")
     last = _LastEpoch(view, order)
@@ -389,35 +383,20 @@ def epoch_by_epoch(
     paths = rests.paths()
     if not paths:
         raise NotApplicable("the distance between the runs overflows")
-    best = _least(
-        [partial(rests.refined, path) for path in paths],
-        lambda resting: last.epsilon(resting, at),
-    )
+
+    @cache
+    def refined(i: int) -> Resting:
+        return rests.refined(paths[i])
+
+    @cache
+    def epsilon(i: int) -> float:
+        return last.epsilon(refined(i), at)
+
+    # Of the least ε, if that falls and then rises along the list.
+    but_one = range(len(paths) - 1)
+    best = refined(bisect_left(but_one, True, key=lambda i: epsilon(i) <= epsilon(i + 1)))
     solved = last.records(best, _MOST_RANGES_EPOCHS)
     return computed(averaged(EPOCHS, view, solved, view.fractions, resting=best.r[1:]))
-
-
-def _least(
-    choices: Sequence[Callable[[], Resting]], epsilon: Callable[[Resting], float]
-) -> Resting:
-    """The one of least ε, if that falls and then rises along the list."""
-
-    @cache
-    def choice(i: int) -> Resting:
-        return choices[i]()
-
-    @cache
-    def at(i: int) -> float:
-        return epsilon(choice(i))
-
-    low, high = 0, len(choices) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if at(middle) <= at(middle + 1):
-            high = middle
-        else:
-            low = middle + 1
-    return choice(low)
 
 
 class _LastEpoch:
@@ -431,11 +410,8 @@ class _LastEpoch:
 
     def records(self, resting: Resting, most: int) -> list[Solved]:
         """What is proven of a record in each of at most `most` ranges of positions."""
-        cases = [
-            Case(self._uses(where), weight, (where,))
-            for where, weight in places(self.view, self.order, self.length, most)
-        ]
-        return [(self._record(case, resting), case) for case in cases]
+        every = places(self.view, self.order, self.length, most)
+        return [self._solved(where, weight, resting) for where, weight in every]
 
     def epsilon(self, resting: Resting, delta: float) -> float:
         """About the ε of these distances."""
@@ -443,14 +419,11 @@ class _LastEpoch:
         weights = [float(case.weight) for _, case in solved]
         return average([r.mu for r, _ in solved], weights).epsilon(delta)
 
-    def _uses(self, where: tuple[int, int] | None) -> Uses:
-        then = () if where is None else (self.first + where[1],)
-        return Uses(self.view.period - 1, self.older, then)
-
-    def _record(self, case: Case, resting: Resting) -> Record:
-        own = np.zeros(self.view.run.steps - self.first)
-        (where,) = case.ranges
+    def _solved(self, where: tuple[int, int] | None, weight: Fraction, resting: Resting) -> Solved:
+        then, own = (), np.zeros(self.view.run.steps - self.first)
         if where is not None:
-            own[where[1]] = self.view.standing(self.first + where[0], self.first + where[1])
-        record = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
-        return record._replace(paid=resting.cost)
+            then = (self.first + where[1],)
+            own[where[1]] = self.view.standing(self.first + where[0], *then)
+        uses = Uses(self.view.period - 1, self.older, then)
+        record = derived(self.view, uses, own, self.first, float(resting.r[-1]))
+        return record._replace(paid=resting.cost), Case(uses, weight, (where,))

@@ -24,18 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.account.analyses.composition import paid_once
-from pabi.account.analyses.shifted_interpolation import require_hidden_path, run_of
+from pabi.account.analyses.secret_order import secret_order_of
+from pabi.account.analyses.shifted_interpolation import require_hidden_path
 from pabi.account.analyses.writing import SampledProof, computed
 from pabi.account.facts.positions import OrderedView
-from pabi.describe.batches import (
-    FixedSizes,
-    FreshSubsets,
-    KnownUses,
-    RandomSizes,
-    SecretOrder,
-    binomial_tail,
-)
-from pabi.describe.iteration import NoisyIteration
+from pabi.describe.batches import FixedSizes, RandomSizes, SecretOrder, binomial_tail
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import MANY_ROUNDINGS, TINY, Array, fraction_up
@@ -59,11 +52,8 @@ class Batch(NamedTuple):
     size: float
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of releasing every iterate when the record's batch stays secret."""
-    run = run_of(description)
     order = _secret(run)
     factors = _factors(run, order, isinstance(order.sizes, FixedSizes))
     failure = _failure(order.sizes)
@@ -75,18 +65,7 @@ def apply(
 
 def _secret(run: NoisySGD) -> SecretOrder:
     """The order of a run that the theorems are about; NotApplicable for any other."""
-    order = run.order
-    match order:
-        case SecretOrder():
-            pass
-        case KnownUses():
-            raise NotApplicable("the batches come in a fixed order: there is no secret order")
-        case FreshSubsets():
-            raise NotApplicable(
-                "the batches are drawn afresh at every step: there is no secret order"
-            )
-        case _:
-            assert_never(order)
+    order = secret_order_of(run)
     if run.gradient_sensitivity is None:
         return order
     if run.adjacency == "replace_one":
@@ -203,12 +182,9 @@ _MOST_KINDS, _COARSE = (
 _SUMMED = 1e-10  # relative: more than the sum over the steps of a group errs
 
 
-def groups(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def groups(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate when the record takes the place of another, and some place is left
     out."""
-    run = run_of(description)
     order = _secret(run)
     require_hidden_path(run)
     if not isinstance(order.sizes, FixedSizes):

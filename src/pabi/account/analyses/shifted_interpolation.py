@@ -47,20 +47,15 @@ NAME = "shifted interpolation"
 MOST_SOLVED = 100_000  # positions solved one by one
 
 
-def apply(
-    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Proposal:
+def apply(run: NoisySGD, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the last iterate for the worst record, or for those of one batch."""
-    if isinstance(description, NoisyIteration):
-        return _iteration(description)
-    return _run(description, position)
-
-
-def run_of(description: NoisySGD | NoisyIteration) -> NoisySGD:
-    """The description, if it is a run of noisy SGD; NotApplicable for a bare iteration."""
-    if isinstance(description, NoisyIteration):
-        raise NotApplicable("a bare iteration follows one record")
-    return description
+    require_hidden_path(run)
+    order, view = in_order(run), OrderedView(run)
+    if isinstance(order, SecretOrder):
+        _require_one_place(order)
+    records = worst(view, position if isinstance(order, KnownUses) else None)
+    curve = Gaussian(max(r.mu for r in records))
+    return computed(RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view))
 
 
 def require_hidden_path(run: NoisySGD) -> None:
@@ -79,16 +74,6 @@ def in_order(run: NoisySGD) -> KnownUses | SecretOrder:
             "batches are drawn afresh at every step: see the one- and two-sided shifts"
         )
     return order
-
-
-def _run(run: NoisySGD, position: int | None) -> Proposal:
-    require_hidden_path(run)
-    order, view = in_order(run), OrderedView(run)
-    if isinstance(order, SecretOrder):
-        _require_one_place(order)
-    records = worst(view, position if isinstance(order, KnownUses) else None)
-    curve = Gaussian(max(r.mu for r in records))
-    return computed(RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view))
 
 
 def _require_one_place(order: SecretOrder) -> None:
@@ -115,7 +100,8 @@ def worst(view: OrderedView, position: int | None = None) -> list[Record]:
     return cyclic(view)
 
 
-def _iteration(iteration: NoisyIteration) -> Proposal:
+def of_iteration(iteration: NoisyIteration, delta: float, position: int | None = None) -> Proposal:
+    """The same of a bare iteration."""
     schedule = iteration.schedule
     slopes = (
         np.array([x.c for _, x in schedule.stretches()])
@@ -166,11 +152,9 @@ class TunedPlan(Protocol):
         """The parameters, for a certificate."""
 
 
-def sampled_view(description: NoisySGD | NoisyIteration | Unlearning, delta: float) -> SampledRun:
+def sampled_view(description: NoisySGD | Unlearning, delta: float) -> SampledRun:
     """Noisy SGD with random batches of which only the last iterate is released; NotApplicable for any other
     description."""
-    if not isinstance(description, Unlearning):
-        description = run_of(description)
     view = SampledRun(description, delta or DEFAULT_DELTA)
     require_sampling(view.run)
     require_hidden_path(view.run)

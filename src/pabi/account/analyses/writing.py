@@ -103,7 +103,7 @@ def _by_step(payments: StepPayments) -> dict[str, Any]:
 
 def _in_advance(shifts: Advance) -> dict[str, Any]:
     """The payments before the others begin, and where the difference is after each step, as JSON."""
-    before = shifts.before and shifts.before.shifts
+    before = shifts.before.shifts
     out = {"tau": 0, "distance": 0.0} if before is None else shifts_of(before)
     n, z, _ = shifts.between
     stated = {"paid": shifts.paid, "begin": shifts.begin, "ahead": shifts.ahead}

@@ -189,13 +189,13 @@ _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expande
 
 class Advance(NamedTuple):
     """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
-    last `ahead` in advance, as they are known to pull to one side. `before`: the payments for the first ones,
-    None where there are none. `square`: μ² in all."""
+    last `ahead` in advance, as they are known to pull to one side. `before`: the payments for the first ones.
+    `square`: μ² in all."""
 
     paid: int
     begin: int
     ahead: int
-    before: Record | None
+    before: Record
     between: Between
     square: float
 
@@ -218,12 +218,14 @@ class Record(NamedTuple):
     @property
     def mu(self) -> float:
         """About the μ that is proven."""
-        return 0.0 if self.shifts is None else math.sqrt(energy_of(self.shifts) + self.paid)
+        return math.sqrt(energy_of(self.shifts) + self.paid)
 
 
-def energy_of(shifts: Shifts) -> float:
-    """About the μ² that is proven."""
+def energy_of(shifts: Shifts | None) -> float:
+    """About the μ² that is proven; 0 without a use."""
     match shifts:
+        case None:
+            return 0.0
         case PeriodicShifts():
             return shifts.energy
         case Start():
@@ -292,16 +294,15 @@ def derived(
     """The bound where every step from `first` on owes `owed` (steps,), from the distance `start` on. How much
     that is follows from the description, so that a proof does not write the steps down."""
     c, _, sigma = (x[first:] for x in view.arrays)
-    diameter = view.run.range_diameter
-    _, shifts = solve_schedule(Steps(c, owed, sigma), diameter, start, stated=False)
-    return Record(uses, shifts)
+    steps = Steps(c, owed, sigma)
+    return Record(uses, solve_schedule(steps, view.run.range_diameter, start, stated=False)[1])
 
 
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions
-    bounded = math.isfinite(view.run.range_diameter)
-    one_by_one = view.run.constant or bounded or view.demand.forgets
+    run = view.run
+    one_by_one = run.constant or math.isfinite(run.range_diameter) or view.demand.forgets
     if not (one_by_one or (view.arrays.c == 0.0).any()):
         merged = _EpochSums(view)
         if merged.accurate:
@@ -361,8 +362,7 @@ class _EpochSums:
         # A piece ends before the record's next use, the last one with the run.
         after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
         ends = after[payments.ends].astype(np.int64)
-        moved = payments._replace(first=j, ends=ends)
-        start = Start(0, 0.0, moved, self.unit)
+        start = Start(0, 0.0, payments._replace(first=j, ends=ends), self.unit)
         return Record(uses, _raised(self.excess, start), step_by_step=True)
 
 
@@ -378,9 +378,8 @@ def _from_left(c: Any, v: Any) -> tuple[Any, Any]:
 
 def _from_right(c: Any, v: Any) -> tuple[Any, Any]:
     """Per row and column j: the product of the slopes of columns ≥ j, and their capacity."""
-    rows, n = c.shape
-    product, weight = np.ones((rows, n + 1), np.longdouble), np.zeros((rows, n + 1), np.longdouble)
-    for j in reversed(range(n)):
-        weight[:, j] = weight[:, j + 1] + v[:, j] * product[:, j + 1] * product[:, j + 1]
-        product[:, j] = product[:, j + 1] * c[:, j]
-    return product, weight
+    past = ((0, 0), (0, 1))  # one more column
+    product = np.cumprod(c[:, ::-1], axis=1, dtype=np.longdouble)[:, ::-1]
+    product = np.pad(product, past, constant_values=1.0)
+    capacity = v * product[:, 1:] * product[:, 1:]
+    return product, np.pad(np.cumsum(capacity[:, ::-1], axis=1)[:, ::-1], past)

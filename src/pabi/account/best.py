@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
@@ -172,13 +172,7 @@ def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
 
 def _redrawn(order: KnownUses | SecretOrder) -> bool:
     """Whether a record's place changes from epoch to epoch."""
-    match order:
-        case KnownUses():
-            return False
-        case SecretOrder():
-            return not order.once
-        case _:
-            assert_never(order)
+    return isinstance(order, SecretOrder) and not order.once
 
 
 def _worst(view: OrderedView, order: KnownUses | SecretOrder) -> Uses:

@@ -32,7 +32,6 @@ from pabi.describe.files import Description
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.rounding import Array
 from pabi.numbers.showing import aligned, exact, plain, shown, shown_down
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.guarantee import Guarantee
@@ -75,6 +74,7 @@ class _Edit(NamedTuple):
     fields: Mapping[str, Any]
 
 
+@np.errstate(all="ignore")  # what overflows is no change
 def changes(
     description: Description, delta: float, epsilon: float, seconds: float
 ) -> tuple[Change, ...]:
@@ -85,19 +85,14 @@ def changes(
     """
     if not isinstance(description, NoisySGD) or seconds > SLOW:
         return ()
-    with np.errstate(all="ignore"):  # what overflows is no change
-        return _better(description, delta, epsilon, seconds)
-
-
-def _better(run: NoisySGD, delta: float, epsilon: float, seconds: float) -> tuple[Change, ...]:
-    first, others = _edits(run, delta)
+    first, others = _edits(description, delta)
     better, dearest = list[Change](), 0.0
     end = perf_counter() + max(_AT_LEAST, _MORE * seconds)
     for edit in chain([first] if first is not None else [], others):
         started = perf_counter()
         if started + dearest > end:
             break
-        change = _accounted(run, edit, delta)
+        change = _accounted(description, edit, delta)
         dearest = max(dearest, perf_counter() - started)
         if change is not None and change.epsilon < _WORTH * epsilon:
             better.append(change)
@@ -126,8 +121,7 @@ def advice(description: Description) -> tuple[str, ...]:
 
 def _has_kinks(loss: Loss) -> bool:
     """Whether it is convex and of no known curvature."""
-    convex = loss.has_potential and loss.least_curvature is not None
-    return convex and loss.curvature is None
+    return loss.has_potential and loss.least_curvature is not None and loss.curvature is None
 
 
 def _accounted(run: NoisySGD, edit: _Edit, delta: float) -> Change | None:
@@ -170,22 +164,23 @@ def _together(edits: list[_Edit]) -> _Edit | None:
 
 def _drawn_once(run: NoisySGD) -> _Edit | None:
     """A secret order that every epoch has in common."""
-    batches: Batches
     match run.batches:
         case Reshuffle(size=size, spare=spare):
-            batches = ShuffleOnce(size, spare)
-            training = "your loader must shuffle once, not every epoch"
+            return _drawn(ShuffleOnce(size, spare), "shuffle once, not every epoch")
         case BallsInBins(redraw="epoch"):
-            batches = replace(run.batches, redraw="once")
-            training = "your loader must put every record into a batch once, not every epoch"
+            once = replace(run.batches, redraw="once")
+            return _drawn(once, "put every record into a batch once, not every epoch")
         case Cyclic(size=size):
-            batches = ShuffleOnce(size)
-            training = "your loader must shuffle once, in secret"
+            return _drawn(ShuffleOnce(size), "shuffle once, in secret")
         case Poisson(size=size) | FixedSize(size=size):
-            batches = ShuffleOnce(size)
-            training = "your loader must shuffle once, in place of drawing every batch"
+            return _drawn(ShuffleOnce(size), "shuffle once, in place of drawing every batch")
         case _:
             return None
+
+
+def _drawn(batches: Batches, training: str) -> _Edit:
+    """Batches of another kind, and what draws them so."""
+    training = f"your loader must {training}"
     return _Edit(f"batches={called(batches)}", training, {"batches": batches})
 
 
@@ -202,8 +197,7 @@ def _binned(run: NoisySGD) -> _Edit | None:
     batches = BallsInBins(run.batch_size, redraw="epoch")
     if isinstance(run.batches, FullBatch) or run.batches == batches:
         return None
-    training = "your loader must put every record into a batch by itself, in every epoch anew"
-    return _Edit(f"batches={called(batches)}", training, {"batches": batches})
+    return _drawn(batches, "put every record into a batch by itself, in every epoch anew")
 
 
 def _spared(run: NoisySGD) -> _Edit | None:
@@ -216,8 +210,7 @@ def _spared(run: NoisySGD) -> _Edit | None:
     if size < 1 or not (spare := run.n % size):
         return None
     batches = type(run.batches)(size, spare=spare)
-    training = "your loader must leave out the records that do not fill a batch (drop_last)"
-    return _Edit(f"batches={called(batches)}", training, {"batches": batches})
+    return _drawn(batches, "leave out the records that do not fill a batch (drop_last)")
 
 
 def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:
@@ -288,22 +281,14 @@ def _cooled(run: NoisySGD) -> _Edit | None:
             assert_never(run.order)
     if run.cooldown_steps or more > run.steps:
         return None
-    schedules = {
-        name: getattr(run, name) for name in ("step_size", "noise_std", "noise_multiplier")
-    }
     longer = {
-        name: _held(value, more)
-        for name, value in schedules.items()
-        if isinstance(value, np.ndarray)
+        name: np.append(schedule, np.full(more, schedule[-1]))
+        for name in ("step_size", "noise_std", "noise_multiplier")
+        if isinstance(schedule := getattr(run, name), np.ndarray)
     }
     training = "end with an epoch of noise and regulariser alone, which costs accuracy"
     fields = {"cooldown_steps": more, "total_steps": run.steps + more, **longer}
     return _Edit(f"cooldown_steps={more}", training, fields)
-
-
-def _held(schedule: Array, more: int) -> Array:
-    """The schedule with its last entry `more` times again."""
-    return np.append(schedule, np.full(more, schedule[-1]))
 
 
 _LAST = _Edit('release="last"', "show nobody an earlier model", {"release": "last"})
@@ -466,8 +451,9 @@ def explain(
     ]
     # Of equals but for roundings the guarantee is on top.
     rows.sort(key=lambda row: (best is None or row.method != best.method, row.epsilon or 0.0))
-    named = also if isinstance(also, Mapping) else {_name_of(bound): bound for bound in also}
-    for name, bound in named.items():
+    if not isinstance(also, Mapping):
+        also = {str(getattr(bound, "__name__", repr(bound))): bound for bound in also}
+    for name, bound in also.items():
         if not callable(bound):
             kind = type(bound).__name__
             raise InvalidInput(
@@ -485,10 +471,6 @@ def explain(
         rows.append(_row(name, curve, delta))
     rows.sort(key=lambda row: not row.applies)
     return Explanation(tuple(rows), delta, best, description, seconds)
-
-
-def _name_of(bound: Any) -> str:
-    return str(getattr(bound, "__name__", repr(bound)))
 
 
 def _row(name: str, curve: TradeOff, delta: float) -> AnalysisRow:

@@ -17,6 +17,7 @@ from pabi.describe.unlearning import Unlearning, pairs_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from pabi.numbers.locking import waiting
+from pabi.numbers.rounding import bisected_whole
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.base import decode, encode
@@ -205,15 +206,12 @@ def _read_cost(noted: Any) -> Price:
 def bill_in_words(bill: Bill) -> tuple[str, ...]:
     """The bill in sentences."""
     alone = f"epsilon = {shown(bill.before.epsilon)} at delta = {exact(bill.delta)}"
-    out = f", {shown(bill.before.released)} with all that is out" if _several(bill) else ""
+    several = bill.before.released != bill.before.epsilon
+    out = f", {shown(bill.before.released)} with all that is out" if several else ""
     lines = [f"the training of {_epochs(bill.before.epochs)} cost them {alone}{out}"]
     if bill.going_on is not None:
         lines.append(f"going on: {_way(bill.going_on)}")
     return (*lines, f"retraining: {_way(bill.retraining)}")
-
-
-def _several(bill: Bill) -> bool:
-    return bill.before.released != bill.before.epsilon
 
 
 def _way(cost: Price) -> str:
@@ -279,9 +277,7 @@ def fewest_after(
             if search.hopeless(high):
                 raise search.unreachable(high)
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if search.enough(middle) else (middle, high)
+        _, high = bisected_whole(search.enough, low, high)
     return high, search.promised[high]
 
 
@@ -304,9 +300,8 @@ class _Epochs:
 
     def enough(self, epochs: int) -> bool:
         """Whether so many epochs meet the target."""
-        steps = _steps_of(self.run, epochs)
-        unlearning = Unlearning(self.run, [*self.earlier, (steps, self.records)])
-        guarantee = best_guarantee(unlearning, self.delta)
+        requests = [*self.earlier, (_steps_of(self.run, epochs), self.records)]
+        guarantee = best_guarantee(Unlearning(self.run, requests), self.delta)
         if self.together is not None:
             guarantee = self.together(guarantee)
         self.promised[epochs] = guarantee
@@ -339,5 +334,4 @@ def least_noise(
     name = "noise_std" if run.noise_multiplier is None else "noise_multiplier"
     if run.noise_std is None and run.noise_multiplier is None:
         run = replace(run, noise_std=1.0)
-    unlearning = described(run, epochs=epochs, records=records)
-    return calibrate(unlearning, epsilon, delta, name).run
+    return calibrate(described(run, epochs=epochs, records=records), epsilon, delta, name).run

@@ -108,6 +108,7 @@ class PeriodicShifts(NamedTuple):
 
 
 _FREE = PeriodicShifts(0.0, 0.0, 0, ())
+_NOTHING_LEFT = PeriodicShifts(math.inf, 0.0, 0, ())  # to pay with
 
 
 def _log(c: float) -> float:
@@ -214,21 +215,16 @@ def best_start(groups: Groups, diameter: float = math.inf, start: float = 0.0) -
 
             def cost(
                 m: int, i: int = i, group: Group = group, before: int = before
-            ) -> PeriodicShifts | None:
+            ) -> PeriodicShifts:
                 left = _after_demand(groups, i, m)
                 if not left:
-                    return None
+                    return _NOTHING_LEFT
                 skipped = before + (group.times - m - 1) * (group.steps // group.times) + 1
                 shifts = solve(left, diameter)
                 return shifts._replace(skipped=shifts.skipped + skipped)
 
-            def energy(m: int) -> float:
-                shifts = cost(m)
-                return math.inf if shifts is None else shifts.energy
-
-            shifts = cost(_least(energy, group.times - 1))
-            if shifts is not None and shifts.energy < best.energy:
-                best = shifts
+            shifts = cost(_least(lambda m: cost(m).energy, group.times - 1))
+            best = min(best, shifts, key=lambda shifts: shifts.energy)
         before += group.steps
     return best
 

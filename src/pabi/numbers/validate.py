@@ -59,8 +59,7 @@ def integer(
     """
     bounds = f"≥ {at_least}" if at_most is None else f"in {at_least}..{of}{at_most}"
     expected = f"expected an integer {bounds}, got {value!r}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise InvalidInput(field, expected)
+    require(isinstance(value, numbers.Integral) and _is_real(value), field, expected)
     k = int(value)
     require(k >= at_least and (at_most is None or k <= at_most), field, expected)
     return k
@@ -68,8 +67,7 @@ def integer(
 
 def instance(field: str, value: Any, kinds: Any, expected: str) -> None:
     """Raises InvalidInput naming `field` unless the value is an instance of a class, or of one of several."""
-    if not isinstance(value, kinds):
-        raise InvalidInput(field, f"expected {expected}, got a {type(value).__name__}")
+    require(isinstance(value, kinds), field, f"expected {expected}, got a {type(value).__name__}")
 
 
 def exactly(field: str, value: Any, kind: type[T], expected: str) -> T:
@@ -81,8 +79,7 @@ def exactly(field: str, value: Any, kind: type[T], expected: str) -> T:
 
 def function(field: str, value: Any) -> None:
     """Raises InvalidInput naming `field` unless the value can be called."""
-    if not callable(value):
-        raise InvalidInput(field, f"expected a callable, got a {type(value).__name__}")
+    require(callable(value), field, f"expected a callable, got a {type(value).__name__}")
 
 
 def choice(field: str, value: Any, options: tuple[str, ...]) -> str:
@@ -130,10 +127,11 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
         ) from None
     if array.ndim == 0:  # such as a number of JAX
         return number(field, array.item(), **bound)
-    if array.ndim != 1 or array.size == 0:
-        raise InvalidInput(
-            field, f"expected a number or one number per step, got an array of shape {array.shape}"
-        )
+    require(
+        array.ndim == 1 and array.size,
+        field,
+        f"expected a number or one number per step, got an array of shape {array.shape}",
+    )
     bad = ~(np.isfinite(array) & ((array > 0.0) if positive else (array >= 0.0)))
     if bad.any():
         k = int(np.argmax(bad))
@@ -262,23 +260,31 @@ def by_column(ranges: Any, names: Any, d: int) -> Any:
 
 
 def centres_and_reaches(ranges: Any, d: int, *, sparse: bool) -> tuple[Array | None, Array | None]:
-    """(centres, half widths) of d columns from (low, high) or a (2, d) array; (None, None) without ranges."""
+    """(centres, half widths) of d columns from (low, high) or a (2, d) array, read-only; (None, None) without
+    ranges."""
     if ranges is None:
         return None, None
     try:
         bounds = np.asarray(ranges, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
-    if bounds.shape not in ((2,), (2, d)):
-        raise InvalidInput(
-            "feature_ranges", f"expected (low, high) or shape (2, {d}), got shape {bounds.shape}"
-        )
+    require(
+        bounds.shape in ((2,), (2, d)),
+        "feature_ranges",
+        f"expected (low, high) or shape (2, {d}), got shape {bounds.shape}",
+    )
     low, high = (np.broadcast_to(side, (d,)) for side in bounds)
-    if not np.all(np.isfinite(bounds)) or not np.all(low < high):
-        raise InvalidInput("feature_ranges", "expected finite low < high for every feature")
-    if sparse and not np.all(low == -high):
-        raise InvalidInput(
-            "feature_ranges", "expected (−h, h) for a sparse X, which keeps its zeros"
-        )
+    require(
+        np.all(np.isfinite(bounds)) and np.all(low < high),
+        "feature_ranges",
+        "expected finite low < high for every feature",
+    )
+    require(
+        not sparse or np.all(low == -high),
+        "feature_ranges",
+        "expected (−h, h) for a sparse X, which keeps its zeros",
+    )
     centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-    return np.ascontiguousarray(centre), np.ascontiguousarray(reach)
+    for side in (centre, reach):
+        side.flags.writeable = False
+    return centre, reach

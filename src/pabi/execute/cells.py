@@ -233,11 +233,9 @@ def text_of(cell: Any) -> str:
 
 
 def _as_read(text: str) -> str:
-    if text.isalpha() or not text:
-        return _NAMED.get(text.lower(), text)
     if text.isdecimal() and text.isascii() and text[0] != "0":
         return text
-    if _NUMBER.fullmatch(text) is None:
+    if text.isalpha() or _NUMBER.fullmatch(text) is None:
         return _NAMED.get(text.lower(), text)
     if text.lstrip("+-").isdecimal():
         return text if len(text) > _MOST_DIGITS else str(int(text))

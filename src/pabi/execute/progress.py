@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from itertools import count
 from pathlib import Path
 
 Listener = Callable[[int, int], None]
@@ -34,21 +35,11 @@ def progress_bar(
     if not shown:
         yield lambda: None
     elif listener is not None:
-        yield _passed_on(listener, steps, first)
+        over = count(first + 1)
+        yield lambda: listener(next(over), steps)
     else:
         with _bar(steps, first, label) as advance:
             yield advance
-
-
-def _passed_on(listener: Listener, steps: int, first: int) -> Callable[[], None]:
-    over = first
-
-    def advance() -> None:
-        nonlocal over
-        over += 1
-        listener(over, steps)
-
-    return advance
 
 
 @contextlib.contextmanager

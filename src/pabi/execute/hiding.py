@@ -65,16 +65,8 @@ def on_grid(x: Array, noise_std: float) -> Array:
     (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
     is left; everything that follows is post-processing.
     """
-    grid = grid_of(noise_std)
-    if grid is None:
-        return x
-    return np.asarray(np.rint(x / grid) * grid)
-
-
-def grid_of(noise_std: float) -> float | None:
-    """The power of two to whose multiples what has such noise is rounded, None where there is none."""
     grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
-    return grid if _GRIDS[0] < grid < _GRIDS[1] else None
+    return np.asarray(np.rint(x / grid) * grid) if _GRIDS[0] < grid < _GRIDS[1] else x
 
 
 def mapped(value: Any, shape: tuple[int, ...]) -> Array:
@@ -420,45 +412,20 @@ def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:
     step_size = np.asarray(run.step_size, dtype=np.float64)
     bound = run.record_gradient_bound if run.gradient_sensitivity is None else None
     most = _records(run, math.log(run.steps * len(starts))) / run.batch_size
-    walk = walk_from(
-        starts,
+    points = starts.reshape(len(starts), -1)
+    origin, diameter = _range(run.prox, starts.shape[1:], step_size)
+    walk = Walk(
         run.steps,
-        step_size,
-        l2=run.loss.l2,
-        gradient=most * (bound or 0.0),
-        noise_std=step_size * np.asarray(run.gradient_noise_std),
-        prox=run.prox,
+        _norm(points),
+        factor=_scalar(np.abs(1.0 - step_size * run.loss.l2)),
+        pull=_scalar(step_size * (most * (bound or 0.0))),
+        noise_std=_scalar(step_size * np.asarray(run.gradient_noise_std)),
+        origin=origin,
+        diameter=diameter,
+        dimension=points.shape[1],
+        paths=len(starts),
     )
     return walk, bound is not None
-
-
-def walk_from(
-    starts: Array,
-    steps: int,
-    step_sizes: Array,
-    *,
-    l2: float,
-    gradient: float,
-    noise_std: float | Array,
-    prox: Any,
-) -> Walk:
-    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,).
-
-    `gradient`: the largest norm of a gradient. `noise_std`: of the noise on the iterate.
-    """
-    points = starts.reshape(len(starts), -1)
-    origin, diameter = _range(prox, starts.shape[1:], step_sizes)
-    return Walk(
-        steps,
-        _norm(points),
-        _scalar(np.abs(1.0 - step_sizes * l2)),
-        _scalar(step_sizes * gradient),
-        _scalar(noise_std),
-        origin,
-        diameter,
-        points.shape[1],
-        len(starts),
-    )
 
 
 def _norm(points: Array) -> float:

@@ -17,6 +17,9 @@ from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array
 
 
 _TOGETHER = 4096  # columns: within numpy's buffer, beyond which it would cut rows anywhere
+_SQUARED = (
+    2.0**500
+)  # a sum of squares below it, and above its inverse, is as exact as its roundings
 
 
 def clip_norms(vectors: Array, bound: float) -> Array:
@@ -35,11 +38,8 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     if vectors.size == 0:
         return vectors
     flat = vectors.reshape(len(vectors), -1)
-    # Relative to the largest entry nothing over- or underflows, whatever the size of the vector.
-    peak = np.max(np.abs(flat), axis=1)
-    unit = flat / np.where(peak > 0.0, peak, 1.0)[:, None]
-    length = np.maximum(np.sqrt(by_row("ij,ij->i", unit, unit)), 1.0)  # 1..√d where peak > 0
-    target = bound / length * (1.0 - (flat.shape[1] + 16) * HALF_ULP)
+    peak, unit, length = _scaled(flat)
+    target = bound / np.maximum(length, 1.0) * (1.0 - (flat.shape[1] + 16) * HALF_ULP)
     clipped = np.where((peak > target)[:, None], unit * target[:, None], flat)
     return clipped.reshape(vectors.shape)
 
@@ -62,6 +62,32 @@ def refuse_small(bound: float) -> None:
         "clip_norm",
         f"expected at least {LEAST_SCALED!r}, got {bound!r}: scaling would exceed it",
     )
+
+
+def dense_lengths(rows: Array) -> tuple[Array, Array]:
+    """(largest entry, norm relative to it) of each of (m, d) rows; the true norm is their product.
+
+    1 stands for the largest entry where no square can leave the normal doubles.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = by_row("ij,ij->i", rows, rows)
+    peak, length = np.ones(len(rows)), np.sqrt(squares)
+    # Row by row: which way a row goes depends on that row alone.
+    strange = np.flatnonzero(~((squares > 1.0 / _SQUARED) & (squares < _SQUARED)))
+    if len(strange):
+        peak[strange], _, length[strange] = _scaled(rows[strange])
+    return peak, length
+
+
+def _scaled(rows: Array) -> tuple[Array, Array, Array]:
+    """(largest entry, the row over it, its norm, 1..√d or 0) of each of (m, d) rows.
+
+    Relative to the largest entry nothing over- or underflows, whatever the size of the row.
+    """
+    peak = np.maximum(np.max(rows, axis=1), -np.min(rows, axis=1))
+    unit = rows / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return peak, unit, np.sqrt(by_row("ij,ij->i", unit, unit))
 
 
 def by_row(subscripts: str, rows: Array, other: Array) -> Array:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.blocks import Rows, block_length, by_row, copy_rows
-from pabi.execute.cells import PLAIN, doubles_beside, where
+from pabi.execute.cells import PLAIN, doubles_beside
 from pabi.execute.large_tables import LargeTable, large_table
-from pabi.execute.records import LARGEST, MOST_ROWS, SHORTENED, Records, RowBlock
+from pabi.execute.records import MOST_ROWS, SHORTENED, Records, RowBlock
 from pabi.execute.sources import Chunks, Parts, Read, held_as, rechunked, storage
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
@@ -62,7 +62,6 @@ class LargeRecords(Records):
     """
 
     scratch: str | os.PathLike[str] | None = None
-    _names: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -103,9 +102,6 @@ class LargeRecords(Records):
         self._table, self._source, self.scratch, self.sparse = table, source, table.scratch, False
         self._declare(source.width, feature_norm, intercept_scaling, ranges)
         self._pass: _Pass | None = None
-
-    def _where(self, features: Any) -> str:
-        return where(self._names, int(np.argmin((np.abs(features) <= LARGEST).all(axis=0))))
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""

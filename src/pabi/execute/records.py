@@ -8,7 +8,7 @@ what is computed, and never by more than the norm allows.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
@@ -24,11 +24,12 @@ from pabi.execute.blocks import (
     clip_norms,
     copy_rows,
     dense_blocks,
+    dense_lengths,
     part_of,
     predictors,
     rows_in,
 )
-from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of, typed
+from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of, typed, where
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, Array, up
@@ -37,9 +38,6 @@ from pabi.numbers.validate import centres_and_reaches
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal
 _NORMS = {"at_least": 1.0 / LARGEST, "at_most": LARGEST}
-_SQUARED = (
-    LARGEST**2
-)  # a sum of squares below it, and above its inverse, is as exact as its roundings
 # Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
 _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
 # A row whose factor is above it was within the norm, but for roundings, those of single precision too.
@@ -101,6 +99,7 @@ class Records:
 
     # (factors or None, norms) of all rows; None where the data may change.
     _bounds: tuple[Array | None, Array] | None = None
+    _names: Sequence[str] | None = None  # of columns, as errors say them
 
     def __init__(
         self,
@@ -179,8 +178,7 @@ class Records:
         for field, norm in norms.items():
             if norm is not None:
                 validate.number(field, norm, **_NORMS)
-        centre, reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
-        self._centre, self._reach = _fixed(centre), _fixed(reach)
+        self._centre, self._reach = centres_and_reaches(ranges, self.d, sparse=self.sparse)
         self.shortened = False
 
     def __len__(self) -> int:
@@ -273,7 +271,10 @@ class Records:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
         if block.scale is not None:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
-        self._add_product(block.features, weight, total[: self.d])
+        if self.sparse:
+            total[: self.d] += block.features.T @ weight
+        else:
+            add_weighted_sum(block.features, weight, total[: self.d])
 
     def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
         """`features` @ `theta`, which may be overwritten."""
@@ -283,13 +284,6 @@ class Records:
             return predictors(features, theta)
         subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
         return by_row(subscripts, features, np.ascontiguousarray(theta.T))
-
-    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
-        """Adds `features`.T @ `weight` to `total`."""
-        if self.sparse:
-            total += features.T @ weight
-        else:
-            add_weighted_sum(features, weight, total)
 
     # Reading.
 
@@ -344,10 +338,6 @@ class Records:
         self.shortened = bool(np.any(scale < SHORTENED)) or self._out_of_range()
         return (None if np.all(scale == 1.0) else scale), norm
 
-    def _where(self, features: Any) -> str:
-        """In which column numbers are too large, where that has a name."""
-        return ""
-
     def _bounded(self, features: Any) -> tuple[Array, Array]:
         """(factors that bring rows within the norm, their norms after that, rounded up, intercept included).
 
@@ -355,8 +345,10 @@ class Records:
         """
         peak, length = _lengths(features)
         if not np.all(peak <= LARGEST):
+            named = self._names is not None  # of dense rows
+            first = int(np.argmin((np.abs(features) <= LARGEST).all(axis=0))) if named else 0
             message = "expected finite numbers up to 2^250, got NaN or larger"
-            raise InvalidInput("X", message + self._where(features))
+            raise InvalidInput("X", message + where(self._names, first))
         length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
         norm, scale = peak * length, np.ones(len(peak))
         if self.feature_norm is not None:
@@ -384,15 +376,6 @@ class Records:
         return bool(np.any((rows < low - slack) | (rows > high + slack)))
 
 
-def _fixed(numbers: Array | None) -> Array | None:
-    """The same numbers, which nobody changes."""
-    if numbers is None:
-        return None
-    own = numbers.copy()
-    own.flags.writeable = False
-    return own
-
-
 def seen_norm(feature_norm: float, intercept_scaling: float | None) -> float:
     """The norm of the vector that the model sees, √(R² + κ²), rounded up."""
     if intercept_scaling is None:
@@ -415,35 +398,15 @@ def refuse_longer(records: Records, norm: float, where: str = "") -> None:
 
 def _lengths(features: Any) -> tuple[Array, Array]:
     """(largest entry, norm relative to it) of each row; the true norm is their product."""
-    m = features.shape[0]
     if isinstance(features, np.ndarray):
-        return _dense_lengths(features)
+        return dense_lengths(features)
+    m = features.shape[0]
     row = np.repeat(np.arange(m), np.diff(features.indptr))
     peak = np.zeros(m)
     np.maximum.at(peak, row, np.abs(features.data))
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         unit = features.data / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[row]
         return peak, np.sqrt(np.bincount(row, unit * unit, minlength=m))
-
-
-def _dense_lengths(features: Array) -> tuple[Array, Array]:
-    """The same of dense rows; 1 for the largest entry where no square can leave the normal doubles."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = by_row("ij,ij->i", features, features)
-    peak, length = np.ones(len(features)), np.sqrt(squares)
-    # Row by row: which way a row goes depends on that row alone.
-    strange = np.flatnonzero(~((squares > 1.0 / _SQUARED) & (squares < _SQUARED)))
-    if len(strange):
-        peak[strange], length[strange] = _scaled_lengths(features[strange])
-    return peak, length
-
-
-def _scaled_lengths(features: Array) -> tuple[Array, Array]:
-    """The same of dense rows of any size, zeros among them."""
-    peak = np.maximum(np.max(features, axis=1), -np.min(features, axis=1))
-    unit = features / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)[:, None]
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return peak, np.sqrt(by_row("ij,ij->i", unit, unit))
 
 
 def numbers_of(rows: Rows) -> NDArray[np.intp]:

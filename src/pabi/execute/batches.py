@@ -199,8 +199,7 @@ def batch_rows(
     """The batches of `run`, one a step.
 
     `secret`: the secret order in force, where a run goes on. `arranged`: rows that are put into a permuted
-    order themselves, so that batches are places in it. Raises InvalidInput for batches that are not trained
-    here.
+    order themselves, so that batches are places in it.
     """
     order = run.order
     match order:

@@ -26,7 +26,6 @@ from typing import Any, Self
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
 
 from pabi.budget.files import sync_folder
 from pabi.describe import updates
@@ -134,22 +133,19 @@ class Checkpoint:
     def write(self, state: State) -> None:
         """Writes `state`, in one step: at any moment the file is the old one or the new one."""
         content = io.BytesIO()
-        arrays: dict[str, Any] = {
-            "format": _FORMAT,
-            "run": self._digest,
-            "step": state.step,
-            "start": self._start,
-            "assumed": json.dumps(state.assumed),
-        }
-        np.savez(content, **arrays, **state.arrays())
+        np.savez(
+            content,
+            format=_FORMAT,
+            run=self._digest,
+            step=state.step,
+            start=self._start,
+            assumed=json.dumps(state.assumed),
+            **state.arrays(),
+        )
         try:
             write_secret(self._path, content.getbuffer())
         except OSError as bad:
             raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
-
-    def assumed(self) -> tuple[str, ...]:
-        """The assumptions of the run so far. Raises InvalidInput as `read` does."""
-        return self.read().assumed
 
     def read(self) -> State:
         """The state that `write` wrote for the same run. Raises InvalidInput for anything else."""
@@ -195,16 +191,13 @@ class Checkpoint:
             and state.x.dtype == np.float64
             and 0 <= step < self._run.steps + (self._run.release == "path")
             and np.all(np.isfinite(state.x))
-            and self._serves(state.secret)
+            and (state.secret is None or state.secret.dtype.kind == "i")
+            and fits(self._run, state.secret)
             and self._updates(state.update),
             "resume",
             f"{self._path} holds a state that no run can be in",
         )
         return replace(state, step=int(step))
-
-    def _serves(self, secret: NDArray[Any] | None) -> bool:
-        """Whether it is an order that the run can be in."""
-        return (secret is None or secret.dtype.kind == "i") and fits(self._run, secret)
 
     def _updates(self, update: updates.State) -> bool:
         """Whether it is a state that the run's update can be in."""

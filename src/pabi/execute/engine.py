@@ -54,7 +54,7 @@ from pabi.execute.sums import (
     stated_sum,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, must_be, require
+from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import TESTING, Guarantee
@@ -325,7 +325,6 @@ def gradient_sum_of(
     groups: UserRows | ArrayLike | None = None,
 ) -> GradientSum:
     """The sum of a batch's clipped gradients, as `train` takes it. Raises InvalidInput."""
-    batch_rows(run, np.random.default_rng(0))  # refuses batches that are not trained here
     require(
         (per_record_gradients is None) != (clipped_gradient_sum is None),
         "per_record_gradients",
@@ -357,7 +356,6 @@ def gradient_sum_of(
             refuse_longer(gradients.records, stated, " in the loss")
         _refuse_steeper(run, gradients)
         _refuse_another(run, gradients)
-        _refuse_weights(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
 
 
@@ -395,8 +393,8 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
     """Raises InvalidInput unless the rows are those that the run describes."""
     if users is not None:
         checked_groups(users, run.n, rows)
-    elif rows != run.n:
-        raise InvalidInput("n", f"expected {rows}, the rows of X, got {run.n}")
+    else:
+        require(rows == run.n, "n", f"expected {rows}, the rows of X, got {run.n}")
 
 
 def _own(run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None) -> bool:
@@ -473,10 +471,7 @@ def _refuse_another(run: NoisySGD, gradients: LinearGradients) -> None:
         f"expected no {run.loss.kind} loss: a record of a linear model is flat in most directions; state a "
         "regulariser as l2",
     )
-
-
-def _refuse_weights(run: NoisySGD, gradients: LinearGradients) -> None:
-    """Raises InvalidInput where what is known of the loss does not hold of smaller multiples of it."""
+    # What is known of it has to hold of smaller multiples.
     require(
         run.loss.scalable or not gradients.has_weights,
         "loss",
@@ -512,7 +507,7 @@ class _Files:
 
     def assumed(self) -> list[str]:
         """The assumptions of the parts of the run before the interruption."""
-        return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
+        return [] if self.resumed is None else [*self.resumed.read().assumed, RESUMED]
 
     def state(self, start: Array, rule: Update) -> State:
         """The state to begin with: that of the checkpoint, or the start of the run."""

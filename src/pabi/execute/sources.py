@@ -40,28 +40,20 @@ class Ahead(Generic[T]):
     def __init__(self, read: Callable[[int], T], count: int) -> None:
         self._read, self._count = read, count
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="pabi-reading")
-        self._held: tuple[int, T] | None = None
-        self._next: tuple[int, Future[T]] | None = None
+        self._parts: dict[int, Future[T]] = {}
 
     def part(self, number: int) -> T:
         """One of the parts. What the reading of it raises is raised here."""
-        if self._held is not None and self._held[0] == number:
-            return self._held[1]
-        expected, self._next, self._held = self._next, None, None
-        if expected is not None and expected[0] == number:
-            value = expected[1].result()
-        else:
-            value = self._pool.submit(self._read, number).result()
-        self._held = number, value
-        after = (number + 1) % self._count
-        if after != number:
-            self._next = after, self._pool.submit(self._read, after)
-        return value
+        # Where it was not expected, all that was read may be overwritten.
+        read = self._parts if number in self._parts else {}
+        here = dict.fromkeys((number, (number + 1) % self._count))
+        self._parts = {k: read.get(k) or self._pool.submit(self._read, k) for k in here}
+        return self._parts[number].result()
 
     def close(self) -> None:
         """Waits for what is being read, and forgets all parts."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._held = self._next = None
+        self._parts.clear()
 
 
 def ahead(values: Iterator[T]) -> Iterator[T]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,7 @@ from pabi.numbers.errors import (
     InvalidInput,
     NotApplicable,
     SamplingWarning,
+    must_be,
     require,
     warn,
     warn_once,
@@ -83,100 +84,87 @@ EachChain = Callable[[Array, float], Array]
 def each_chain(proximal: Any, shape: tuple[int, ...]) -> EachChain:
     """`proximal` (a proximal map or None) as a map of (chains, *shape) arrays and a step size."""
     expected = getattr(proximal, "point_shape", None)
-    if expected is not None and expected != shape:
+    if expected not in (None, shape):
         raise InvalidInput("prox", f"expected one for points of shape {shape}, got {expected}")
-    return _each(proximal)
+    return partial(_each, proximal)
 
 
 @singledispatch
-def _each(proximal: Any) -> EachChain:
-    def one_by_one(x: Array, step_size: float) -> Array:
-        result = np.empty_like(x)
-        for i in range(len(x)):
-            result[i] = mapped(proximal(x[i].copy(), step_size), x.shape[1:])
-        return result
-
-    return one_by_one
+def _each(proximal: Any, x: Array, step_size: float) -> Array:
+    result = np.empty_like(x)
+    for i in range(len(x)):
+        result[i] = mapped(proximal(x[i].copy(), step_size), x.shape[1:])
+    return result
 
 
 @_each.register
-def _none(proximal: None) -> EachChain:
-    return lambda x, step_size: x
+def _none(proximal: None, x: Array, step_size: float) -> Array:
+    return x
 
 
 @_each.register(prox.l1)
 @_each.register(prox.l2)
 @_each.register(prox.elastic_net)
-def _entrywise(proximal: prox.ProximalMap) -> EachChain:
-    return proximal
+def _entrywise(proximal: prox.ProximalMap, x: Array, step_size: float) -> Array:
+    return proximal(x, step_size)
 
 
 @_each.register
-def _box(proximal: prox.box) -> EachChain:
+def _box(proximal: prox.box, x: Array, step_size: float) -> Array:
     # The bounds broadcast over the leading axis; infinite entries meet the largest doubles, as there.
-    return lambda x, step_size: np.clip(prox.within_range(x), proximal.lower, proximal.upper)
+    return np.clip(prox.within_range(x), proximal.lower, proximal.upper)
 
 
 @_each.register
-def _ball(proximal: prox.ball) -> EachChain:
-    def project(x: Array, step_size: float) -> Array:
-        points = prox.within_range(x.reshape(len(x), -1))
-        d = points.shape[1]
-        centre = None if proximal.center is None else np.asarray(proximal.center).reshape(-1)
-        offset = points if centre is None else prox.within_range(points - centre)
-        peak = np.max(np.abs(offset), axis=1, initial=0.0, keepdims=True)
-        unit = offset / np.where(peak > 0.0, peak, 1.0)
-        length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
-        # As in `pabi.prox.ball`, whose comment says what the slack is for.
-        target = proximal.radius / np.maximum(1.0, length)
-        slack = (d + 16) * HALF_ULP
-        inside = unit * (target * (1.0 - 2.0 * slack))
-        moved = inside if centre is None else prox.add_towards(centre, inside)
-        return np.where(peak <= target * (1.0 - slack), points, moved).reshape(x.shape)
-
-    return project
+def _ball(proximal: prox.ball, x: Array, step_size: float) -> Array:
+    points = prox.within_range(x.reshape(len(x), -1))
+    d = points.shape[1]
+    centre = None if proximal.center is None else np.asarray(proximal.center).reshape(-1)
+    offset = points if centre is None else prox.within_range(points - centre)
+    peak = np.max(np.abs(offset), axis=1, initial=0.0, keepdims=True)
+    unit = offset / np.where(peak > 0.0, peak, 1.0)
+    length = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+    # As in `pabi.prox.ball`, whose comment says what the slack is for.
+    target = proximal.radius / np.maximum(1.0, length)
+    slack = (d + 16) * HALF_ULP
+    inside = unit * (target * (1.0 - 2.0 * slack))
+    moved = inside if centre is None else prox.add_towards(centre, inside)
+    return np.where(peak <= target * (1.0 - slack), points, moved).reshape(x.shape)
 
 
 @_each.register
-def _simplex(proximal: prox.simplex) -> EachChain:
-    def project(x: Array, step_size: float) -> Array:
-        points = prox.within_range(x.reshape(len(x), -1))
-        d = points.shape[1]
-        y = np.maximum((points - np.max(points, axis=1, keepdims=True)) / proximal.total, -1.0)
-        descending = np.sort(y, axis=1)[:, ::-1]
-        thresholds = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, d + 1)
-        positive = np.count_nonzero(descending > thresholds, axis=1, keepdims=True)
-        threshold = np.take_along_axis(thresholds, np.maximum(positive, 1) - 1, axis=1)
-        weights = np.maximum(y - threshold, 0.0)
-        share = proximal.total / np.sum(weights, axis=1, keepdims=True)
-        share *= 1.0 - (2 * d + 16) * HALF_ULP
-        return np.asarray(weights * share).reshape(x.shape)
-
-    return project
+def _simplex(proximal: prox.simplex, x: Array, step_size: float) -> Array:
+    points = prox.within_range(x.reshape(len(x), -1))
+    d = points.shape[1]
+    y = np.maximum((points - np.max(points, axis=1, keepdims=True)) / proximal.total, -1.0)
+    descending = np.sort(y, axis=1)[:, ::-1]
+    thresholds = (np.cumsum(descending, axis=1) - 1.0) / np.arange(1, d + 1)
+    positive = np.count_nonzero(descending > thresholds, axis=1, keepdims=True)
+    threshold = np.take_along_axis(thresholds, np.maximum(positive, 1) - 1, axis=1)
+    weights = np.maximum(y - threshold, 0.0)
+    share = proximal.total / np.sum(weights, axis=1, keepdims=True)
+    share *= 1.0 - (2 * d + 16) * HALF_ULP
+    return np.asarray(weights * share).reshape(x.shape)
 
 
 @_each.register
-def _halfspace(proximal: prox.halfspace) -> EachChain:
+def _halfspace(proximal: prox.halfspace, x: Array, step_size: float) -> Array:
     """Points that are clearly inside stay, those clearly outside are moved to just inside the boundary;
     the few for which rounding could decide are left to the exact map."""
-
-    def project(x: Array, step_size: float) -> Array:
-        points = prox.within_range(x.reshape(len(x), -1))
-        scaled, offset = proximal._scaled
-        normal = scaled.reshape(-1)
-        excess = points @ normal - offset
-        margin = np.abs(points) @ np.abs(normal) + abs(offset)
-        margin *= (points.shape[1] + 8) * 4.0 * HALF_ULP
-        outside = excess > margin
-        result = points
-        share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)
-        result[outside] -= share[:, None] * normal
-        unclear = ~outside & ~(excess < -margin)
-        for i in np.flatnonzero(unclear | ~np.all(np.isfinite(result), axis=1)):
-            result[i] = proximal(x[i], step_size).reshape(-1)
-        return result.reshape(x.shape)
-
-    return project
+    points = prox.within_range(x.reshape(len(x), -1))
+    scaled, offset = proximal._scaled
+    normal = scaled.reshape(-1)
+    excess = points @ normal - offset
+    margin = np.abs(points) @ np.abs(normal) + abs(offset)
+    margin *= (points.shape[1] + 8) * 4.0 * HALF_ULP
+    outside = excess > margin
+    result = points
+    share = (excess[outside] + margin[outside]) / np.vdot(normal, normal)
+    result[outside] -= share[:, None] * normal
+    unclear = ~outside & ~(excess < -margin)
+    for i in np.flatnonzero(unclear | ~np.all(np.isfinite(result), axis=1)):
+        result[i] = proximal(x[i], step_size).reshape(-1)
+    return result.reshape(x.shape)
 
 
 Gradient = Callable[..., ArrayLike]
@@ -366,7 +354,7 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
     """Whether `gradient` is known to be the described one. Raises InvalidInput where it is another."""
     if isinstance(gradient, MeanGradient):
         gradient.refuse_other(loss, n)
-        gradient.refuse_other_batches(size)
+        must_be(gradient.size == size, "size", f"{size!r} as described", gradient.size)
         return gradient.loss == loss
     validate.function("gradient", gradient)
     return False
@@ -423,14 +411,14 @@ class Walks:
         Every local here is secret but the result.
         """
         order = None if self.run is None else batch_rows(self.run, generator)
-        mean = Mean(self.gradient, self.l2, order)
+        l2 = self.l2 if isinstance(self.gradient, MeanGradient) else 0.0  # others add it themselves
         x, project = self.start, each_chain(self.prox, self.start.shape[1:])
         steps = len(self.sizes)
         between = self.thin or steps
         draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
         for k, size in enumerate(self.sizes.tolist()):
-            pull = -size * mean(x, k)
-            rest = x - (size * mean.l2) * x if mean.l2 else x
+            pull = -size * self._mean(x, order, k)
+            rest = x - (size * l2) * x if l2 else x
             noise = StepNoise(self.noise_std, size * self.moved or self.noise_std, x[0].size)
             # As in trainings: a hidden path hands on a rounding of the real iterate. Else noise is on the
             # data's part, while its rounding is what `mean_gradient` leaves room for.
@@ -441,6 +429,17 @@ class Walks:
                 draws[:, -1 - left // between] = x
         return draws
 
+    def _mean(self, x: Array, order: BatchRows | None, step: int) -> Array:
+        """(chains, *shape) the gradient of a step's batch at `x`, of the data alone where it is ours."""
+        own = self.gradient.of_data if isinstance(self.gradient, MeanGradient) else None
+        gradient: Gradient = own or self.gradient
+        if order is None:
+            return returned("gradient", gradient(read_only(x)), x.shape)
+        rows = order.batch(step)
+        if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
+            return np.asarray((0.0 if own else self.l2) * x)
+        return returned("gradient", gradient(read_only(x), numbers_of(rows)), x.shape)
+
     def released(
         self, terms: Terms, proven: Guarantee, chain: LangevinChain | NoisySGD, release: str
     ) -> Draws:
@@ -449,27 +448,6 @@ class Walks:
             proven, lambda source: drawn(self, source, terms.machines)
         )
         return Draws(values, guarantee, chain, release)
-
-
-class Mean:
-    """The gradient of a step's batch, in two parts: of the data, and l2·x where `gradient` is ours.
-
-    Whoever else computes a gradient adds the regulariser by themselves, and `l2` is 0 here.
-    """
-
-    def __init__(self, gradient: Gradient, l2: float, order: BatchRows | None = None) -> None:
-        ours = isinstance(gradient, MeanGradient)
-        self._gradient = gradient.of_data if isinstance(gradient, MeanGradient) else gradient
-        self._order, self._loss_l2, self.l2 = order, l2, l2 if ours else 0.0
-
-    def __call__(self, x: Array, step: int) -> Array:
-        """(chains, *shape) at `x` of that shape; `step`, from 0, says which batch."""
-        if self._order is None:
-            return returned("gradient", self._gradient(read_only(x)), x.shape)
-        rows = self._order.batch(step)
-        if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
-            return np.asarray((self._loss_l2 - self.l2) * x)
-        return returned("gradient", self._gradient(read_only(x), numbers_of(rows)), x.shape)
 
 
 def thinned(release: str, thin: int, steps: int) -> int | None:

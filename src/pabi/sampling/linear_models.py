@@ -395,10 +395,6 @@ class MeanGradient(_Linear):
                 result[some] += z @ weighted[part]
         return result
 
-    def refuse_other_batches(self, size: int) -> None:
-        """Raises InvalidInput where sums are divided by another number."""
-        must_be(self.size == size, "size", f"{size!r} as described", self.size)
-
 
 class MeanLoss(_Linear):
     """A linear model's mean loss, a callable; `mean_loss` makes it."""

@@ -30,6 +30,7 @@ from pabi.sampling.erm_problem import Draft, Plan, Problem, Terms
 # Plans that follow a reflected Langevin diffusion for a while: its last point, or its path's average.
 
 
+DOCS = 'docs, "Private optimisation"'
 LAST, AVERAGE = "last_point", "path_average"
 _SOURCES = {
     LAST: "Ganesh, Thakurta, Upadhyay, Theorem F.1, repaired",
@@ -64,11 +65,12 @@ def _draft_diffusion(problem: Problem, name: str) -> Draft | None:
         release="last" if name == LAST else "path",
     )
 
-    def terms(run: LangevinDiffusion) -> Terms:
-        return _terms_diffusion(problem, name, run.inverse_temperature, run.time)
-
-    source = f'{_SOURCES[name]}, with constants: docs, "Private optimisation"'
-    return Draft(name, run, terms, source)
+    return Draft(
+        name,
+        run,
+        lambda run: _terms_diffusion(problem, name, run.inverse_temperature, run.time),
+        f"{_SOURCES[name]}, with constants: {DOCS}",
+    )
 
 
 def _integrals(problem: Problem) -> tuple[float, float]:
@@ -218,7 +220,6 @@ def _stability(plan: Plan, chain: LangevinChain, rate: float, ends: bool) -> flo
 
 
 ALGORITHM_GIBBS = "exponential_mechanism"
-DOCS = 'docs, "Private optimisation"'
 # Above the roundings of tanh, erf and a square root.
 _ROUNDINGS = 1.0 + 1e-12
 
@@ -384,8 +385,7 @@ def iterated_drafts(problem: Problem) -> list[Draft]:
             ALGORITHM,
             run,
             partial(_terms, problem),
-            f"Ganesh, Thakurta, Upadhyay, Algorithm 3, {theorem}, with constants: "
-            'docs, "Private optimisation"',
+            f"Ganesh, Thakurta, Upadhyay, Algorithm 3, {theorem}, with constants: {DOCS}",
             quantile=None if problem.population else partial(_quantile, problem),
         )
     ]

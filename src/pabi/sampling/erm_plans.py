@@ -134,20 +134,44 @@ def plan(
     ----------
     Ganesh, Thakurta, Upadhyay, Table 1; docs, "Private optimisation".
     """
-    problem = _problem(
+    validate.choice("objective", objective, ("erm", "sco"))
+    validate.choice("losses", losses, CLASSES)
+    n = validate.integer("n", n, at_least=1, at_most=MOST)
+    p = validate.integer("dimension", dimension, at_least=1, at_most=10**8)
+    bound = validate.number("lipschitz", lipschitz, above=0.0)
+    if diameter is None and radius is not None:
+        diameter = 2.0 * validate.number("radius", radius, above=0.0)
+    wide = diameter = validate.number("diameter", diameter, above=0.0)
+    epsilon = validate.number("epsilon", epsilon, above=0.0)
+    delta = validate.number("delta", delta, at_least=0.0, below=1.0)
+    m, loss = _loss(losses, bound, strong_convexity, smoothness)
+    if m:
+        wide = min(wide, up(up(2.0 * bound / m)))
+    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * FEW_ROUNDINGS
+    far = jung if radius is None else validate.number("radius", radius, above=0.0)
+    if far < 0.5 * diameter * _ROUNDED and radius is not None:
+        raise InvalidInput(
+            "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
+        )
+    problem = Problem(
         objective=objective,
         losses=losses,
         n=n,
-        dimension=dimension,
-        lipschitz=lipschitz,
-        diameter=diameter,
+        dimension=p,
+        lipschitz=bound,
+        diameter=wide,
+        radius=min(far, wide),
         epsilon=epsilon,
         delta=delta,
-        strong_convexity=strong_convexity,
-        smoothness=smoothness,
-        radius=radius,
-        adjacency=adjacency,
+        m=m,
+        loss=loss,
+        adjacency=checked_adjacency(adjacency),
     )
+    return _planned(problem, algorithm)
+
+
+def _planned(problem: Problem, algorithm: str) -> Plan:
+    """The plan of the least bound, of all or of this algorithm alone."""
     validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
     drafts = [draft for family in _FAMILIES for draft in family(problem)]
     drafts = _in_order(d for d in drafts if math.isfinite(d.risk))
@@ -217,56 +241,6 @@ def _why_not(problem: Problem, algorithm: str) -> str:
         else "convex losses and δ > 0"
     )
     return f"{algorithm} needs {needs}"
-
-
-def _problem(
-    *,
-    objective: str,
-    losses: str,
-    n: int,
-    dimension: int,
-    lipschitz: float,
-    diameter: float | None,
-    epsilon: float,
-    delta: float,
-    strong_convexity: float | None,
-    smoothness: float | None,
-    radius: float | None,
-    adjacency: str,
-) -> Problem:
-    validate.choice("objective", objective, ("erm", "sco"))
-    validate.choice("losses", losses, CLASSES)
-    n = validate.integer("n", n, at_least=1, at_most=MOST)
-    p = validate.integer("dimension", dimension, at_least=1, at_most=10**8)
-    bound = validate.number("lipschitz", lipschitz, above=0.0)
-    if diameter is None and radius is not None:
-        diameter = 2.0 * validate.number("radius", radius, above=0.0)
-    wide = diameter = validate.number("diameter", diameter, above=0.0)
-    epsilon = validate.number("epsilon", epsilon, above=0.0)
-    delta = validate.number("delta", delta, at_least=0.0, below=1.0)
-    m, loss = _loss(losses, bound, strong_convexity, smoothness)
-    if m:
-        wide = min(wide, up(up(2.0 * bound / m)))
-    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * FEW_ROUNDINGS
-    far = jung if radius is None else validate.number("radius", radius, above=0.0)
-    if far < 0.5 * diameter * _ROUNDED and radius is not None:
-        raise InvalidInput(
-            "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
-        )
-    return Problem(
-        objective=objective,
-        losses=losses,
-        n=n,
-        dimension=p,
-        lipschitz=bound,
-        diameter=wide,
-        radius=min(far, wide),
-        epsilon=epsilon,
-        delta=delta,
-        m=m,
-        loss=loss,
-        adjacency=checked_adjacency(adjacency),
-    )
 
 
 def _loss(
@@ -484,9 +458,7 @@ def _draw(
         delta=plan.delta,
         ledger=ledger,
     )
-    x = np.array(draws.values[0, 0])
-    x.flags.writeable = False
-    return Solution(x, draws.guarantee, plan, plan.run, plan.risk_bound)
+    return Solution(draws.values[0, 0], draws.guarantee, plan, plan.run, plan.risk_bound)
 
 
 def _follow(

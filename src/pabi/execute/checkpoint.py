@@ -17,8 +17,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import Secret, fits
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, require, warn
-from pabi.numbers.locking import only_name
+from pabi.numbers.locking import holding, only_name
 from pabi.numbers.mixtures import checked_shape
 from pabi.numbers.rounding import Array
 
@@ -147,6 +146,10 @@ class Checkpoint:
         except OSError as bad:
             raise InvalidInput("checkpoint", f"cannot write {self._path}: {bad.strerror}") from None
 
+    def assumed(self) -> tuple[str, ...]:
+        """The assumptions of the run so far. Raises InvalidInput as `read` does."""
+        return self.read().assumed
+
     def read(self) -> State:
         """The state that `write` wrote for the same run. Raises InvalidInput for anything else."""
         try:
@@ -251,19 +254,14 @@ def keyed_generator(key: bytes) -> np.random.Generator:
     return np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
 
 
-@contextmanager
-def drawn_from(generator: np.random.Generator) -> Iterator[None]:
+def drawn_from(generator: np.random.Generator) -> contextlib.AbstractContextManager[None]:
     """A context in which the keys of secret streams come from `generator`, in this thread alone.
 
     What is computed in it is a function of that stream, so that it may be computed again: a second time it
     gives what it gave before. `generator` has to be as secret as what it stands in for. Threads that are
     started in it draw from the operating system.
     """
-    token = _KEYS.set(generator)
-    try:
-        yield
-    finally:
-        _KEYS.reset(token)
+    return holding(_KEYS, generator)
 
 
 @dataclass(frozen=True)

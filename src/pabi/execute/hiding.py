@@ -23,7 +23,7 @@ from pabi.describe.updates import rule_of
 from pabi.execute.checkpoint import Randomness, is_secret, randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import LEAST_SCALED, Array
+from pabi.numbers.rounding import LEAST_SCALED, Array, power_of_two_near
 from pabi.numbers.showing import plain
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -65,16 +65,13 @@ def on_grid(x: Array, noise_std: float) -> Array:
     (Mironov 2012). On a grid far coarser than the doubles and far finer than the noise nothing of it
     is left; everything that follows is post-processing.
     """
-    grid = math.ldexp(1.0, math.frexp(noise_std * GRID)[1]) if noise_std > 0.0 else 0.0
+    grid = power_of_two_near(noise_std * GRID) if noise_std > 0.0 else 0.0
     return np.asarray(np.rint(x / grid) * grid) if _GRIDS[0] < grid < _GRIDS[1] else x
 
 
 def mapped(value: Any, shape: tuple[int, ...]) -> Array:
     """The point that a proximal map returned, of this shape. Raises InvalidInput for anything else."""
-    try:
-        x = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("prox", f"expected it to return an array of shape {shape}") from None
+    x = validate.doubles("prox", value, f"it to return an array of shape {shape}")
     require(x.shape == shape, "prox", f"expected it to keep the shape {shape}, got {x.shape}")
     return x
 
@@ -138,12 +135,7 @@ def forget_frames(error: BaseException, handled_outside: BaseException | None) -
 def starting_point(x0: ArrayLike | None) -> Array:
     """`x0` as finite float64, a copy. Raises InvalidInput naming `x0`."""
     require(x0 is not None, "x0", "missing: a path starts somewhere")
-    try:
-        start = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            "x0", f"expected an array of numbers, got a {type(x0).__name__}"
-        ) from None
+    start = np.array(validate.doubles("x0", x0, f"an array of numbers, got a {type(x0).__name__}"))
     require(np.all(np.isfinite(start)), "x0", "expected finite numbers")
     return start
 

@@ -8,19 +8,16 @@ from contextvars import ContextVar
 from itertools import count
 from pathlib import Path
 
+from pabi.numbers.locking import holding
+
 Listener = Callable[[int, int], None]
 
 _listener: ContextVar[Listener | None] = ContextVar("pabi_progress", default=None)
 
 
-@contextlib.contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def heard_by(listener: Listener) -> contextlib.AbstractContextManager[None]:
     """Within it progress is shown by `listener`, called with the steps that are over and all steps."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return holding(_listener, listener)
 
 
 @contextlib.contextmanager

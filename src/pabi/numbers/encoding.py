@@ -16,8 +16,7 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.locking import holding
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import excerpt
 
@@ -41,17 +41,12 @@ _MOST = 1 << 30  # bytes that one array unpacks to, unless less is allowed
 _room: ContextVar[list[int] | None] = ContextVar("_room", default=None)
 
 
-@contextmanager
-def unpacking_at_most(size: int) -> Iterator[None]:
+def unpacking_at_most(size: int) -> AbstractContextManager[None]:
     """Within it arrays unpack to at most `size` bytes, all of them together; InvalidInput beyond that.
 
     (A megabyte of zeros packs into a kilobyte.)
     """
-    token = _room.set([size])
-    try:
-        yield
-    finally:
-        _room.reset(token)
+    return holding(_room, [size])
 
 
 def _unpack(field: str, text: Any, words: str) -> bytes:

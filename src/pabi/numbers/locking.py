@@ -1,4 +1,4 @@
-"""Waiting with a clock, and locks that say who holds them."""
+"""Values that hold for a while, waiting with a clock, and locks that say who holds them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ from typing import TypeVar
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact
 
+T = TypeVar("T")
+
+
+@contextmanager
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Within it the variable has this value, in this thread alone."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 # Accounting that takes long: a sign of life, and an end.
 #
 # Whoever does a piece of the work calls `tick`. From two seconds on that rewrites one line on standard
@@ -25,8 +38,6 @@ from pabi.numbers.showing import exact
 # work's results. Within `until` it ends the work once the time is over: how much of it there is may be a
 # stranger's choice.
 
-
-T = TypeVar("T")
 
 _PATIENCE, _PAUSE = 2.0, 0.2  # seconds before the first line, and between two
 _WIDTH = 60  # characters that the line is erased with
@@ -67,11 +78,8 @@ def until(seconds: float) -> Iterator[None]:
     """Ends the body, with OutOfTime, at its first `tick` after so many seconds of this thread's processor
     time; within another `until` at that one's end, if it is earlier."""
     end, outer = thread_time() + seconds, _until.get()
-    token = _until.set(min((end, seconds), outer or (end, seconds)))
-    try:
+    with holding(_until, min((end, seconds), outer or (end, seconds))):
         yield
-    finally:
-        _until.reset(token)
 
 
 def in_time() -> None:
@@ -90,11 +98,10 @@ def waiting(label: str) -> Iterator[None]:
         yield
         return
     line = _Line(label)
-    token = _current.set(line)
     try:
-        yield
+        with holding(_current, line):
+            yield
     finally:
-        _current.reset(token)
         line.erase()
 
 

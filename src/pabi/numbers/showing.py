@@ -92,18 +92,15 @@ def shown(
 
     What is returned is, read as a decimal, at least `x`, and less than a unit of its last digit above.
     """
-    if math.isnan(x):
-        return "inf"  # nothing is promised
-    return _text(x, digits, decimals, percent, ROUND_CEILING)
+    # Where it is NaN nothing is promised.
+    return "inf" if math.isnan(x) else _text(x, digits, decimals, percent, ROUND_CEILING)
 
 
 def shown_down(
     x: SupportsFloat, digits: int = 6, *, decimals: int | None = None, percent: bool = False
 ) -> str:
     """`x` rounded down: a lower bound, such as an attacker's least error; "-inf" for NaN."""
-    if math.isnan(x):
-        return "-inf"
-    return _text(x, digits, decimals, percent, ROUND_FLOOR)
+    return "-inf" if math.isnan(x) else _text(x, digits, decimals, percent, ROUND_FLOOR)
 
 
 def accuracy(share: SupportsFloat, width: SupportsFloat) -> str:

@@ -112,6 +112,14 @@ def reals(value: Any) -> Array:
     return array.astype(np.float64, copy=False)
 
 
+def doubles(field: str, value: Any, expected: str) -> Array:
+    """`value` as an array of doubles, itself if it is one. Raises InvalidInput naming `field`."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(field, f"expected {expected}") from None
+
+
 def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
     """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0)."""
     sign = ">" if positive else "≥"
@@ -264,10 +272,7 @@ def centres_and_reaches(ranges: Any, d: int, *, sparse: bool) -> tuple[Array | N
     ranges."""
     if ranges is None:
         return None, None
-    try:
-        bounds = np.asarray(ranges, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
+    bounds = doubles("feature_ranges", ranges, "pairs (low, high)")
     require(
         bounds.shape in ((2,), (2, d)),
         "feature_ranges",

@@ -18,7 +18,7 @@ from pabi.describe.langevin import LangevinDiffusion, gradient_gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.errors import NotApplicable, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import keep
@@ -660,10 +660,7 @@ def _lattice(p: int, square: int, enough: int) -> NDArray[np.float64]:
 
 
 def _matrix(field: str, value: Any) -> Array:
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(field, "expected a two-dimensional array of numbers") from None
+    array = np.array(validate.doubles(field, value, "a two-dimensional array of numbers"))
     require(
         array.ndim == 2 and array.size != 0,
         field,

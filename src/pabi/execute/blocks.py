@@ -40,8 +40,7 @@ def clip_norms(vectors: Array, bound: float) -> Array:
     flat = vectors.reshape(len(vectors), -1)
     peak, unit, length = _scaled(flat)
     target = bound / np.maximum(length, 1.0) * (1.0 - (flat.shape[1] + 16) * HALF_ULP)
-    clipped = np.where((peak > target)[:, None], unit * target[:, None], flat)
-    return clipped.reshape(vectors.shape)
+    return np.where((peak > target)[:, None], unit * target[:, None], flat).reshape(vectors.shape)
 
 
 def clip_coordinates(vectors: Array, bound: float) -> Array:

@@ -38,7 +38,6 @@ from pabi.execute.hiding import (
     unseen,
     walk_of,
 )
-from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.noise import StepNoise
 from pabi.execute.progress import progress_bar
@@ -277,8 +276,9 @@ def train_and_keep(
     sentences += [] if options.clipped_gradient_sum is None else [CLIPS_ITSELF]
     if isinstance(gradients, RemoteGradients):
         sentences += gradients.assumed
-    if (layout := _layout(gradients)) is not None:
-        sentences += layout.assumed
+    # Where the rows of a large table lie.
+    layout = gradients.layout if isinstance(gradients, LinearGradients) else None
+    sentences += () if layout is None else layout.assumed
     secret = randomness.secret and TESTING not in sentences
     if hides(proven):
         sentences += rests_on(run, *of_steps)
@@ -296,14 +296,18 @@ def train_and_keep(
         )
         with progress_bar(options.progress, run.steps, state.step) as advance:
             after_step = _Aftermath(files.current, guarantee.besides, options.watch, advance)
-            arranged = None if options.groups is not None else _layout(gradients)
+            arranged = layout if options.groups is None else None
             source = randomness.generator()
-            batches = batch_rows(run, source, state.secret, arranged)
-            steps = WalkedSteps(
-                run, run, lambda k: k if k < run.data_steps else None, hides(guarantee)
-            )
             x, last = walked(
-                steps, gradient_sum, state, batches, generator=source, after_step=after_step
+                run,
+                run,
+                gradient_sum,
+                state,
+                batch_rows(run, source, state.secret, arranged),
+                draw=lambda k: k if k < run.data_steps else None,
+                hidden=hides(guarantee),
+                generator=source,
+                after_step=after_step,
             )
         if keep is not None:
             keep(replace(last, assumed=guarantee.besides), x)
@@ -401,11 +405,6 @@ def _own(run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None) 
     """Whether gradients are those of the run's loss at x·θ, one of pabi's, by products of pabi's own."""
     own = _parted(gradients)[1]
     return isinstance(own, LossGradients) and own._offsets is None and loss_of(run) is not None
-
-
-def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:
-    """Where the rows of a large table lie; None of rows in memory."""
-    return gradients.layout if isinstance(gradients, LinearGradients) else None
 
 
 def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> UserRows | None:
@@ -507,7 +506,7 @@ class _Files:
 
     def assumed(self) -> list[str]:
         """The assumptions of the parts of the run before the interruption."""
-        return [] if self.resumed is None else [*self.resumed.read().assumed, RESUMED]
+        return [] if self.resumed is None else [*self.resumed.assumed(), RESUMED]
 
     def state(self, start: Array, rule: Update) -> State:
         """The state to begin with: that of the checkpoint, or the start of the run."""
@@ -566,45 +565,38 @@ class _Aftermath:
         self._advance()
 
 
-@dataclass(frozen=True)
-class WalkedSteps:
-    """The steps that are taken.
+def walked(
+    run: NoisySGD,
+    whole: NoisySGD,
+    gradient_sum: GradientSum,
+    state: State,
+    batches: BatchRows,
+    *,
+    draw: Callable[[int], int | None],
+    hidden: bool,
+    generator: np.random.Generator,
+    after_step: Callable[[State], None],
+) -> tuple[Array, State]:
+    """(the last iterate as it is released, the state as it is). Every local here is secret but the former.
 
     `whole`: the run whose schedule the steps are of, up to its end. `draw`: the batch of a step, as the
     orders count them, None where it uses no data. `hidden`: whether the guarantee needs the path to stay
     hidden.
     """
-
-    run: NoisySGD
-    whole: NoisySGD
-    draw: Callable[[int], int | None]
-    hidden: bool
-
-
-def walked(
-    walked_steps: WalkedSteps,
-    gradient_sum: GradientSum,
-    state: State,
-    batches: BatchRows,
-    *,
-    generator: np.random.Generator,
-    after_step: Callable[[State], None],
-) -> tuple[Array, State]:
-    """(the last iterate as it is released, the state as it is). Every local here is secret but the former."""
-    run, end = walked_steps.run, walked_steps.whole.steps
-    step_sizes = np.broadcast_to(np.asarray(walked_steps.whole.step_size, dtype=np.float64), end)
-    stated = np.asarray(walked_steps.whole.gradient_noise_std, dtype=np.float64)
+    end = whole.steps
+    step_sizes = np.broadcast_to(np.asarray(whole.step_size, dtype=np.float64), end)
+    stated = np.asarray(whole.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), end)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
     moved = least_move(run)
     for k in range(state.step, end):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
-        draw = walked_steps.draw(k)
-        rows = None if draw is None else batches.batch(draw)
+        number = draw(k)
+        rows = None if number is None else batches.batch(number)
         if rows is not None:
             gradient = gradient_sum(x, rows) / run.batch_size
-        if walked_steps.hidden:
+        if hidden:
             # The iterate with its noise is a rounding of the real one, and no more than that is handed on.
             x, update = rule.step(x, l2 * x + gradient, step_size, update, k)
             with_noise = StepNoise(up(step_size * noise_std), step_size * moved, x.size)
@@ -651,13 +643,19 @@ def go_on(
         f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
     )
     gradient_sum = gradient_sum_of(run, gradients, groups=groups)
-    walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps, hidden)
 
     def execute() -> tuple[Array, State]:
         source = secret_generator() if generator is None else generator
-        batches = batch_rows(run, source, state.secret)
         return walked(
-            walked_steps, gradient_sum, state, batches, generator=source, after_step=lambda _: None
+            run,
+            unlearning.whole,
+            gradient_sum,
+            state,
+            batch_rows(run, source, state.secret),
+            draw=lambda k: k - run.cooldown_steps,
+            hidden=hidden,
+            generator=source,
+            after_step=lambda _: None,
         )
 
     return unseen(execute)

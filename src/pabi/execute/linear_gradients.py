@@ -26,7 +26,7 @@ from pabi.execute.sources import Parts
 from pabi.execute.sums import GradientSum, Limit, Total, UserRows, longest_chain
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import HALF_ULP, Array, fraction_up
+from pabi.numbers.rounding import HALF_ULP, TINY, Array, fraction_up
 
 Residual = Callable[..., Array]
 
@@ -281,7 +281,9 @@ class LossGradients(LinearGradients):
 
     def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
         residual = self._in_ball if limit.in_ball else self._residual
-        return residual(predictor, target, *limit.of_residuals(norm))
+        # What derivatives in the predictor are clipped to; None where the loss is not clipped.
+        most = None if limit.residual is None else limit.residual / np.maximum(norm, TINY)
+        return residual(predictor, target, most)
 
 
 def shifted(gradients: LossGradients, offsets: Array) -> LossGradients:
@@ -518,11 +520,10 @@ def fast_sum(
 
     With `groups` batches are of users, of each of whom the mean is added.
     """
+    limit = Limit.of(run, gradients.additions(longest_chain(run, MOST_ROWS)))
     if groups is None:
-        limit = Limit.of(run, gradients.additions(run.order.sizes.most))
         return lambda x, rows: gradients.clipped_sum(x, rows, limit)
-    own, whole = groups, Limit.of(run, gradients.additions(longest_chain(run, MOST_ROWS)))
-    return lambda x, users: gradients.clipped_sum(x, own.rows(users), whole, own.shares)
+    return lambda x, users: gradients.clipped_sum(x, groups.rows(users), limit, groups.shares)
 
 
 # Residuals: derivatives in the predictor, which is overwritten. They own what they return, so that it may be

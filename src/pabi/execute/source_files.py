@@ -195,17 +195,13 @@ class ReadOnce:
             for first in range(0, batch.num_rows, _MOST):
                 with writable(home_of(folder)):
                     self._keep(batch.slice(first, _MOST))
+        self.physical_schema = self.schema  # of the one part, which it is itself
 
     def _keep(self, batch: Any) -> None:
         written = batch.serialize()
         self._places.append((self._file.tell(), written.size))
         self._rows += batch.num_rows
         self._file.write(written)
-
-    @property
-    def physical_schema(self) -> Any:
-        """What the columns are called, and their types."""
-        return self.schema
 
     def get_fragments(self) -> list[ReadOnce]:
         """The one part."""

@@ -20,13 +20,8 @@ from pabi.execute.hiding import unseen
 from pabi.execute.states import FORMAT, ForgottenRequest, SecretState, read_state, written
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra, require
-from pabi.numbers.locking import only_name
+from pabi.numbers.locking import fcntl, only_name
 from pabi.tradeoff.guarantee import Guarantee
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: two processes at once are not kept apart there
-    fcntl = None  # type: ignore[assignment]
 
 KEY_BYTES = 32
 _SALT, _NONCE = 32, 12  # bytes
@@ -178,7 +173,7 @@ def _note_names(file: StateFile, *names: str) -> None:
 @contextlib.contextmanager
 def locked(file: StateFile) -> Iterator[None]:
     """Nobody else changes the state meanwhile. Raises InvalidInput where somebody is at it."""
-    if fcntl is None:
+    if fcntl is None:  # two processes at once are not kept apart there
         yield
         return
     try:

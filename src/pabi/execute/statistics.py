@@ -15,7 +15,7 @@ from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import Terms
 from pabi.execute.noise import grid_for, noisy
-from pabi.execute.records import MOST_ROWS, Records, RowBlock, refuse_longer
+from pabi.execute.records import MOST_ROWS, Records, refuse_longer
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.numbers import validate
@@ -255,20 +255,16 @@ def _dense_rows(records: Records, length: int, factors: Array | None) -> Iterato
     for first in range(0, records.n, length):
         part = slice(first, min(first + length, records.n))
         for block in records.blocks(part):
-            _write(block, memory[block.part, : records.d])
+            features = memory[block.part, : records.d]
+            if block.scale is None:
+                features[...] = block.features
+            else:
+                np.multiply(block.features, block.scale[:, None], out=features)
         memory[:, records.d :] = records.intercept_scaling or 0.0
         rows = memory[: part.stop - part.start]
         if factors is not None:
             rows *= factors[part, None]
         yield rows
-
-
-def _write(block: RowBlock, features: Array) -> None:
-    """Writes the block's scaled rows into `features`."""
-    if block.scale is None:
-        features[...] = block.features
-    else:
-        np.multiply(block.features, block.scale[:, None], out=features)
 
 
 def _sparse_rows(records: Records, length: int, factors: Array | None) -> Iterator[Any]:

@@ -42,7 +42,7 @@ from pabi.execute.cells import cells_of, is_missing
 from pabi.execute.hiding import read_only, returned, unshown
 from pabi.execute.records import MOST_ROWS, numbers_of
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, TINY, Array, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, up
 
 # Rows that belong together: those of one user, who contributes their mean.
 #
@@ -85,8 +85,7 @@ class UserRows:
         bytes, dates, times, UUIDs or tuples of these, which are equal where their values are. Raises
         InvalidInput naming `groups` or `users`; no message shows data.
         """
-        values = _checked(ids)
-        codes, count, placed = _coded(values, users)
+        codes, count, placed = _coded(_checked(ids), users)
         counts = np.bincount(codes, minlength=count)
         shares = np.where(counts == 1, 1.0, (1.0 - EIGHT_ROUNDINGS) / np.maximum(counts, 1))
         return cls(
@@ -314,13 +313,6 @@ class Limit:
     coordinates: float | None = None
     residual: float | None = None
     in_ball: bool = False
-
-    def of_residuals(self, norms: Array) -> tuple[Array, ...]:
-        """The sizes to which derivatives in the predictor are clipped, for records of these norms.
-
-        Empty where the loss is not clipped.
-        """
-        return () if self.residual is None else (self.residual / np.maximum(norms, TINY),)
 
     @classmethod
     def of(cls, run: NoisySGD, additions: int) -> Limit:

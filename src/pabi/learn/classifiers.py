@@ -363,8 +363,7 @@ class PrivateLogisticRegression(_LinearClassifier):
     def _mean(self, scores: Array, most: Array | None = None, *, in_ball: bool = False) -> Array:
         """The probabilities of the classes, (m, K), at predictors whose losses were clipped to `most`."""
         if scores.shape[1] == 1:
-            sides = np.column_stack([-scores[:, 0], scores[:, 0]])
-            return np.asarray(Logistic().mean(sides, most))
+            return np.asarray(Logistic().mean(scores * [-1.0, 1.0], most))
         if self.multi_class == "ovr":
             return OneVsRest(scores.shape[1]).probabilities(scores, most)
         return (BallSoftmax() if in_ball else Softmax()).mean(scores, most)
@@ -375,8 +374,8 @@ class PrivateLogisticRegression(_LinearClassifier):
         if not self.linear_predictor_:
             self.__dict__.pop("link_", None)
             return super()._set_coefficients(theta)
-        seen = theta if self.preconditioner_ is None else self.preconditioner_.applied(theta)
-        self.link_ = self._link(seen)
+        mapped = self.preconditioner_
+        self.link_ = self._link(theta if mapped is None else mapped.applied(theta))
         super()._set_coefficients(theta * self.link_[0])
         self.intercept_ = self.intercept_ + self.link_[1]
 
@@ -419,8 +418,7 @@ class PrivateLogisticRegression(_LinearClassifier):
         loss = executable(self.run_.loss.kind, **dict(self.run_.loss.parameters))
         loss = loss.in_ball() if self.run_.clipping == "ball" else loss
         shares = self._mean(scale * points + shift)
-        bound = None if most is None else float(most[0, 0])
-        return mean_curvature(loss, points, shares, bound)
+        return mean_curvature(loss, points, shares, None if most is None else float(most[0, 0]))
 
     def _scale_of_coefficients(self) -> Any:
         return 1.0 if self._folded is None else self._folded[0]
@@ -525,9 +523,8 @@ class PrivateRidgeClassifier(_LinearClassifier):
     threshold: float | str = "auto"
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
-        if size.outputs == 1:
-            return Loss.huber(size.norm, self._longest), _LABEL
-        return Loss.vector_huber(size.norm, self._longest), _LABEL
+        loss = Loss.huber if size.outputs == 1 else Loss.vector_huber
+        return loss(size.norm, self._longest), _LABEL
 
     def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         classes = len(self.classes_)
@@ -539,8 +536,7 @@ class PrivateRidgeClassifier(_LinearClassifier):
 
     @property
     def _longest(self) -> float:
-        stated = number_or_auto("threshold", self.threshold, above=0.0)
-        return _THRESHOLD if stated is None else stated
+        return number_or_auto("threshold", self.threshold, _THRESHOLD, above=0.0)
 
     def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.

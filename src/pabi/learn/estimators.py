@@ -146,13 +146,10 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         targets.counted(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
         own = sample_weights(beside.weights, self.max_sample_weight, records.n)
-        weights = times(weights, own)
-        sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
-        sentences = (*sentences, *beside.assumed)
+        sentences += (*of_groups, *(() if own is None else (MOST_WEIGHT,)), *beside.assumed)
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
         plan = self._planned(n, self.n_features_in_, outputs, unit)
-        around = fitted_before(self, strict=self.strict)
-        sentences = (*sentences, *around)
+        sentences += fitted_before(self, strict=self.strict)
         if beside.state is not None:
             refuse_unforgettable(beside.state, plan.run)
         warn_if_shortened(records)
@@ -161,7 +158,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         cost = noting_state(plan.guarantee.assuming(PREPROCESSING, *sentences), keeping)
         with self._options().reserved(cost):
             count_fit(self)
-            rows = CheckedRows(X, records, targets, weights, groups)
+            rows = CheckedRows(X, records, targets, times(weights, own), groups)
             self._execute(plan, rows, sentences, keeping)
 
     def _both(
@@ -257,7 +254,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         automatic = isinstance(self.precondition, str) and self.precondition == "auto"
         if self.precondition is None or (automatic and self.noise_std is not None):
             return None
-        share = number_or_auto("precondition", self.precondition, above=0.0, below=1.0)
+        share = number_or_auto("precondition", self.precondition, None, above=0.0, below=1.0)
         epsilon, delta = self._price()
         moments = planned(
             size.n,
@@ -302,7 +299,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
         bound = clip_norm or loss.gradient_bound
         assert bound is not None
-        l2 = number_or_auto("l2", self.l2, at_least=0.0) or 0.0
+        l2 = number_or_auto("l2", self.l2, 0.0, at_least=0.0)
         longest = self._enough(size) if mapped or not self._EQUAL else math.inf
         epsilon, delta = self._price()
         task = plans.Task(
@@ -383,16 +380,16 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """The settings that the arguments decide."""
         return plans.Fixed(
             self._batches(n),
-            number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
+            number_or_auto("epochs", self.epochs, None, above=0.0, at_most=1e9),
             self._first_step_size(),
-            number_or_auto("cooldown_epochs", self.cooldown_epochs, at_least=0.0),
+            number_or_auto("cooldown_epochs", self.cooldown_epochs, None, at_least=0.0),
         )
 
     def _first_step_size(self) -> float | None:
         """What the rule takes for the step size, None where it chooses: of a function the value at k = 0."""
         if callable(self.step_size):
             return float(evaluated(self.step_size, 1)[0])
-        return number_or_auto("step_size", self.step_size, above=0.0)
+        return number_or_auto("step_size", self.step_size, None, above=0.0)
 
     def _batches(self, n: int) -> Batches | None:
         if isinstance(self.batches, str) and self.batches == "auto":
@@ -422,9 +419,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         validate.choice("clipping", self.clipping, ("auto", "norm", *CONVEX))
         if self.clip_norm is None:
             return None
-        clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
-        if clip is None:
-            clip = math.inf if self._CLIP is None else max(self._CLIP * norm, at_least)
+        usual = math.inf if self._CLIP is None else max(self._CLIP * norm, at_least)
+        clip = number_or_auto("clip_norm", self.clip_norm, usual, above=0.0)
         return clip if clip < loss.gradient_bound else None
 
     def _way_to_clip(self, n: int, outputs: int) -> str:
@@ -440,9 +436,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         if self.preconditioner_ is not None:
             theta = self.preconditioner_.applied(theta)
         weights = theta[: self._width].T.copy()
-        constant = np.zeros(len(weights))
-        if self.fit_intercept:
-            constant = self.intercept_scaling * theta[-1]
+        constant = self.intercept_scaling * theta[-1] if self.fit_intercept else 0.0
         centre, reach = self._map()
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre

@@ -33,7 +33,7 @@ from pabi.learn.rows import (
     users_of_rows,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import must_be, require
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import centres_and_reaches
 
@@ -171,14 +171,12 @@ class RandomFeatures(
         InvalidInput
             A setting or X is wrong. The error, a ValueError, names the setting or X, and shows no entry.
         """
-        refuse_collection(X)
-        rows = X
         if isinstance(X, LargeTable):
             X.introduce(self, y)
         else:
-            rows = checked(self, X)
+            X = checked(self, X)
         self._settings()
-        centres_and_reaches(self._ranges(), self.n_features_in_, sparse=issparse(rows))
+        centres_and_reaches(self._ranges(), self.n_features_in_, sparse=issparse(X))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -293,19 +291,15 @@ class RandomFeatures(
         return share if self.n_components else 1.0
 
     def _length(self) -> float:
-        if isinstance(self.length, str) and self.length == "auto":
-            return LENGTH * self._radius
-        must_be(not isinstance(self.length, str), "length", '"auto" or a number', self.length)
-        least = self._radius / LARGEST
-        return validate.number("length", self.length, at_least=least, at_most=LARGEST)
+        usual, least = LENGTH * self._radius, self._radius / LARGEST
+        return number_or_auto("length", self.length, usual, at_least=least, at_most=LARGEST)
 
     @property
     def _norm(self) -> float | None:
         """The norm to which rows are brought, None where they are not."""
         if self.feature_norm is None:
             return None
-        stated = number_or_auto("feature_norm", self.feature_norm, above=0.0)
-        return self._usual if stated is None else stated
+        return number_or_auto("feature_norm", self.feature_norm, self._usual, above=0.0)
 
     @property
     def _usual(self) -> float:
@@ -316,10 +310,6 @@ class RandomFeatures(
     def _radius(self) -> float:
         """R: the norm that rows have at most, or are expected to have."""
         return self._usual if self._norm is None else self._norm
-
-    def _ranges(self) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        return validate.by_column(self.feature_ranges, names, self.n_features_in_)
 
 
 # Private models of random features.
@@ -365,7 +355,7 @@ class _OnRandomFeatures(PrivateLinearModel):
 
     def _components(self, n: int) -> int:
         """How many features: as stated, or as many as noise allows to teach."""
-        if number_or_auto("n_components", self.n_components) is not None:
+        if number_or_auto("n_components", self.n_components, None) is not None:
             return self.n_components  # type: ignore[return-value]
         mu = budget(*self._price()) / changed(checked_adjacency(self.adjacency))
         count = int(min(self._OF_PATH * n * mu, OF_RECORDS * n, MOST))

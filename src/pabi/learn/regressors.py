@@ -323,7 +323,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         `share`: the bound over half the range, where the argument is "auto".
         """
-        stated = number_or_auto(self._BOUND, getattr(self, self._BOUND), above=0.0)
+        stated = number_or_auto(self._BOUND, getattr(self, self._BOUND), None, above=0.0)
         if self._private:
             return share, 1.0
         if self.target_range is None:
@@ -441,9 +441,8 @@ class PrivateLinearRegression(_LinearRegressor):
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
         bound, signal = self._residual(self._affordable(size))
-        if size.outputs > 1:
-            return Loss.vector_huber(size.norm, bound), signal
-        return Loss.squared(size.norm, bound), signal
+        loss = Loss.squared if size.outputs == 1 else Loss.vector_huber
+        return loss(size.norm, bound), signal
 
     def _curvature(self, outputs: int) -> Array | None:
         """That of squares, unless residuals may often be clipped."""
@@ -486,9 +485,8 @@ class PrivateHuberRegressor(_LinearRegressor):
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
         threshold, signal = self._residual(_NARROW)
-        if size.outputs > 1:
-            return Loss.vector_huber(size.norm, threshold), signal
-        return Loss.huber(size.norm, threshold), signal
+        loss = Loss.huber if size.outputs == 1 else Loss.vector_huber
+        return loss(size.norm, threshold), signal
 
 
 @tagged(target_tags__positive_only=True)
@@ -650,11 +648,11 @@ class PrivatePoissonRegressor(_LogLinkRegressor):
         limits = self._limits()
         high = self._UNSTATED if limits is None else limits[1]
         peak = _UNSTATED_PEAK if limits is None else math.log(high)
-        z = number_or_auto("predictor_bound", self.predictor_bound)
-        count = number_or_auto("count_bound", self.count_bound, above=0.0)
+        z = number_or_auto("predictor_bound", self.predictor_bound, peak)
+        count = number_or_auto("count_bound", self.count_bound, high, above=0.0)
         return {
-            "predictor_bound": peak if z is None else z,
-            "count_bound": high if count is None else count if limits is None else min(count, high),
+            "predictor_bound": z,
+            "count_bound": count if limits is None else min(count, high),
         }
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
@@ -713,8 +711,8 @@ class PrivateGammaRegressor(_LogLinkRegressor):
     residual_bound: float | str = "auto"
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
-        stated = number_or_auto("residual_bound", self.residual_bound, above=0.0)
-        return Loss.gamma(size.norm, self._UNSTATED if stated is None else stated), 1.0
+        bound = number_or_auto("residual_bound", self.residual_bound, self._UNSTATED, above=0.0)
+        return Loss.gamma(size.norm, bound), 1.0
 
     def _curvature(self, outputs: int) -> Array | None:
         """1, as at targets that are their means."""

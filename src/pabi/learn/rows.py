@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +163,7 @@ class ReadsTables:
 
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+    feature_ranges: Any
 
     def _rules(self) -> Mapping[str, Any]:
         """Arguments of `checked`: what cells are, and which are refused."""
@@ -193,6 +194,11 @@ class ReadsTables:
     def _image(self, cells: Any) -> Any:
         """What becomes of some rows."""
         raise NotImplementedError
+
+    def _ranges(self) -> Any:
+        """The declared ranges, in the order of the columns."""
+        names = getattr(self, "feature_names_in_", None)
+        return validate.by_column(self.feature_ranges, names, self.n_features_in_)
 
 
 def scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
@@ -365,10 +371,8 @@ class BoundedRows(PrivateStep):
 
     def _row_norm(self, d: int) -> float:
         """R for d columns, as stated or √d for features in [−1, 1]; without ranges 1."""
-        norm = number_or_auto("feature_norm", self.feature_norm)
-        if norm is not None or self.feature_ranges is None:
-            return 1.0 if norm is None else norm
-        return norm_within_ranges(d)
+        usual = 1.0 if self.feature_ranges is None else norm_within_ranges(d)
+        return number_or_auto("feature_norm", self.feature_norm, usual)
 
     @property
     def _intercept_feature(self) -> float | None:
@@ -378,10 +382,6 @@ class BoundedRows(PrivateStep):
     def _width(self) -> int:
         """How many columns the model sees, but for the constant."""
         return self.n_features_in_
-
-    def _ranges(self) -> Any:
-        names = getattr(self, "feature_names_in_", None)
-        return validate.by_column(self.feature_ranges, names, self.n_features_in_)
 
     def _seen_norm(self, d: int) -> float:
         """The largest norm of a row of d columns as the model sees it, the constant included."""
@@ -412,11 +412,14 @@ def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:
         warn_once(f"{advice}; {_PRIVATE}", UserWarning)
 
 
-def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:
-    """A number the user gave, None for "auto"."""
+Auto = TypeVar("Auto")
+
+
+def number_or_auto(name: str, value: Any, auto: Auto, **bounds: float) -> float | Auto:
+    """A number the user gave, `auto` for "auto"."""
     if isinstance(value, str):
         must_be(value == "auto", name, '"auto" or a number', value)
-        return None
+        return auto
     return validate.number(name, value, **bounds)
 
 

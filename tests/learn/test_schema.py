@@ -17,7 +17,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from pabi.learn import SchemaEncoder
-from pabi.learn.schema import read_range
+from pabi.learn.columns import read_range
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
-_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
-    ("false", "f", "no", "n", "0"), -1.0
-)
+_TRUTH = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), -1.0),
+    **dict.fromkeys(MISSING, 0.0),
+}
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,7 @@ class Boolean:
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
-        truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
-        values = [truth.get(text.lower()) for text in texts_of(name, cells)]
+        values = [_TRUTH.get(text.lower()) for text in texts_of(name, cells)]
         require(
             None not in values,
             name,
@@ -119,7 +121,6 @@ class Boolean:
 
 _CYCLES = {"month": 12, "weekday": 7, "hour": 24}  # how many there are
 _DAY = 86_400  # seconds
-_NO_DATE = math.nan, True
 
 
 @dataclass(frozen=True)
@@ -171,15 +172,8 @@ def _seconds(cells: NDArray[Any]) -> tuple[Array, bool]:
         whole = cells.astype("datetime64[s]")
         return np.where(np.isnat(whole), np.nan, whole.view("i8").astype(np.float64)), False
     # Text alone is remembered: instants of two zones are equal, and their clocks are not.
-    memory: dict[str, tuple[float, bool]] = {}
-    read = []
-    for cell in cells.tolist():
-        if type(cell) is not str:
-            read.append(_instant(cell))
-        elif (earlier := memory.get(cell)) is not None:
-            read.append(earlier)
-        else:
-            read.append(memory.setdefault(cell, _instant(cell)))
+    of_text = cache(_instant)
+    read = [(of_text if type(cell) is str else _instant)(cell) for cell in cells.tolist()]
     return np.array([at for at, _ in read], dtype=np.float64), any(odd for _, odd in read)
 
 
@@ -196,7 +190,7 @@ def _instant(cell: Any) -> tuple[float, bool]:
         try:
             cell = datetime.fromisoformat(text)
         except ValueError:
-            return _NO_DATE
+            return math.nan, True
     days = cell.toordinal() - 719_163  # of 1970-01-01
     clock = (cell.hour * 60 + cell.minute) * 60 + cell.second if isinstance(cell, datetime) else 0
     return float(days * _DAY + clock), False
@@ -239,8 +233,7 @@ def _column(field: str, table: Any) -> Column:
         other = validate.choice(f"{field}.other", table.get("other", "zero"), ("zero", "level"))
         any_case = read_case(field, table)
         levels = read_levels(f"{field}.levels", table.get("levels"), 1, any_case=any_case)
-        named = tuple(str(level).strip() for level in levels)
-        return Categorical(named, other == "level", any_case)
+        return Categorical(tuple(str(one).strip() for one in levels), other == "level", any_case)
     transform = validate.choice(
         f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
     )
@@ -344,9 +337,9 @@ def _without_words(cells: NDArray[Any], comma: bool) -> NDArray[Any]:
     plain = cells.tolist()
     if comma:
         plain = [cell.replace(",", ".") if isinstance(cell, str) else cell for cell in plain]
-    words = (isinstance(cell, str) and _is_missing_word(cell) for cell in plain)
-    return np.array([None if no else cell for no, cell in zip(words, plain, strict=True)], object)
+    return np.array([None if _is_missing_word(cell) else cell for cell in plain], object)
 
 
-def _is_missing_word(text: str) -> bool:
-    return not text[-1:].isdecimal() and text.strip().lower() in MISSING  # no word ends in a digit
+def _is_missing_word(cell: Any) -> bool:
+    word = isinstance(cell, str) and not cell[-1:].isdecimal()  # no word ends in a digit
+    return word and cell.strip().lower() in MISSING

@@ -163,7 +163,7 @@ class ForgettingModel(HasCoefficients):
         ----------
         docs, "Forget records".
         """
-        checked_state("state", state)
+        validate.exactly("state", state, StateFile, "a StateFile")
         check_ledger(self.ledger)
         anew, accepted = (
             validate.flag("retrain", retrain),
@@ -265,7 +265,7 @@ class ForgettingModel(HasCoefficients):
         ----------
         docs, "Forget records".
         """
-        checked_state("state", state)
+        validate.exactly("state", state, StateFile, "a StateFile")
         check_ledger(self.ledger)
         return unseen(lambda: self._read_from(state))
 
@@ -297,8 +297,7 @@ class ForgettingModel(HasCoefficients):
             if mapped is None
             else {"unit": mapped.unit, "norm": mapped.norm, "equal": mapped.equal},
         }
-        arrays = _public_arrays(self)
-        digests = _digests(rows, key)
+        arrays, digests = _public_arrays(self), _digests(rows, key)
 
         def keep(walk: State, shown: Array) -> None:
             secret = SecretState(
@@ -320,14 +319,10 @@ class ForgettingModel(HasCoefficients):
 
     def _plan_as_of(self, held: SecretState) -> TrainingPlan:
         """The training of the state once more: the same run, and the same release for preconditioning."""
-        outputs = _theta(held).shape[1]
-        sizes = (held.run.n, self.n_features_in_, outputs, held.run.unit)
-        plan: TrainingPlan = self._planned(*sizes)  # type: ignore[attr-defined]
-        releases = [one for one in (held.moments, held.run) if one is not None]
-        costs = tuple(one.guarantee(plan.delta) for one in releases)
-        return replace(
-            plan, run=held.run, moments=held.moments, costs=costs, linear=self.linear_predictor_
-        )
+        run, moments, outputs = held.run, held.moments, _theta(held).shape[1]
+        plan: TrainingPlan = self._planned(run.n, self.n_features_in_, outputs, run.unit)  # type: ignore[attr-defined]
+        costs = tuple(one.guarantee(plan.delta) for one in (moments, run) if one is not None)
+        return replace(plan, run=run, moments=moments, costs=costs, linear=self.linear_predictor_)
 
     def _trained_anew(
         self, held: SecretState, table: CheckedRows, blank: NDArray[np.intp]
@@ -342,8 +337,7 @@ class ForgettingModel(HasCoefficients):
             )
         finally:
             self.random_state = seed
-        digests = without(_digests(table, states[0].digest_key), blank)
-        return replace(states[0], digests=digests)
+        return replace(states[0], digests=without(_digests(table, states[0].digest_key), blank))
 
     def _matching(self, held: SecretState) -> Self:
         """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""
@@ -366,8 +360,7 @@ class ForgettingModel(HasCoefficients):
         fresh.n_features_in_ = held.facts["columns"]
         for name, array in held.arrays.items():
             if name != "matrix":
-                values = array.astype(object) if name == "feature_names_in_" else array
-                setattr(fresh, name, values)
+                setattr(fresh, name, array.astype(object) if name == "feature_names_in_" else array)
         fresh.moments_, fresh.run_ = held.moments, held.run_after()
         fresh._recall(held.facts.get("features"))
         shape = held.facts["map"]
@@ -405,8 +398,8 @@ class ForgettingModel(HasCoefficients):
         if weights is not None:
             weights = filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n)
-        records, weights = self._records(rows.array), times(own, stated)
-        return CheckedRows(rows.array, records, seen, weights, held.groups)
+        records = self._records(rows.array)
+        return CheckedRows(rows.array, records, seen, times(own, stated), held.groups)
 
     def _without(
         self, table: CheckedRows, held: SecretState, blank: NDArray[np.intp]
@@ -419,15 +412,16 @@ class ForgettingModel(HasCoefficients):
 
     def _as_of(self, held: SecretState) -> Self:
         """This estimator, fitted as the state has it."""
-        sentences, run = tuple(held.facts["sentences"]), held.run_after()
-        before: tuple[Guarantee, ...] = ()
+        run, moments = held.run_after(), self.moments_
+        before = () if moments is None else (moments.guarantee(self.delta),)
         proven = checked(run.guarantee(self.delta), *walk_of(run, held.start[None]))
         if hides(proven):
             proven = proven.assuming(*rests_on(run, held.start.shape))
-        if self.moments_ is not None:
-            before = (self.moments_.guarantee(self.delta),)
         self.guarantee_ = together(*before, proven.assuming(*held.walk.assumed)).assuming(
-            PREPROCESSING, ONE_FIT, *sentences, *([BY_ITSELF] if held.requests else [])
+            PREPROCESSING,
+            ONE_FIT,
+            *held.facts["sentences"],
+            *([BY_ITSELF] if held.requests else []),
         )
         self.run_, self.n_iter_ = run, int(run.steps)
         take_turn(self)
@@ -464,7 +458,7 @@ class ForgettingModel(HasCoefficients):
 
 def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
     """Raises InvalidInput where no state can be kept, or one of whose forgetting nothing is proven."""
-    refuse_existing(checked_state("keep_state", state))
+    refuse_existing(validate.exactly("keep_state", state, StateFile, "a StateFile"))
     if run.cooldown_steps and np.ndim(run.gradient_noise_std):
         # What all iterates cost those who stay is that of steps in another order then.
         raise InvalidInput("noise_std", "expected one number, with keep_state and a cool-down")
@@ -473,11 +467,6 @@ def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
         "keep_state",
         "expected a loss of which less is proven where records are zero",
     )
-
-
-def checked_state(field: str, state: Any) -> StateFile:
-    """`state`, if it is one. Raises InvalidInput."""
-    return validate.exactly(field, state, StateFile, "a StateFile")
 
 
 def planned_for(
@@ -491,8 +480,8 @@ def planned_for(
     Raises as `forget` does."""
     others = (*_of_moments(held, delta), *besides)
     plan = planned_request(held, records, epsilon=epsilon, delta=delta, besides=others)
-    sentences = (PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
     proven = enforceable(plan.guarantee, plan.unlearning, held.start)
+    sentences = (PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
     return replace(plan, guarantee=proven.assuming(*sentences))
 
 
@@ -572,8 +561,7 @@ def _line(
 
 def _theta(held: SecretState) -> Array:
     """(width, outputs): the iterate that was released."""
-    outputs = 1 if held.shown.ndim == 1 else held.shown.shape[1]
-    return held.shown.reshape(-1, outputs)
+    return held.shown.reshape(len(held.shown), -1)
 
 
 def _of_moments(held: SecretState, delta: float) -> tuple[Guarantee, ...]:
@@ -587,8 +575,11 @@ def _of_moments(held: SecretState, delta: float) -> tuple[Guarantee, ...]:
 
 def _settings(estimator: Any) -> dict[str, str]:
     """What decides what the estimator makes of a table, as text by name."""
-    parameters: Mapping[str, Any] = estimator.get_params(deep=False)
-    return {name: _text(value) for name, value in parameters.items() if name not in _FREE}
+    return {
+        name: _text(value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _FREE
+    }
 
 
 def _text(value: Any) -> str:
@@ -613,10 +604,9 @@ def _text(value: Any) -> str:
 
 def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:
     """The labels, the names of columns and the map of a fit, as far as there are."""
-    names = ("classes_", "feature_names_in_")
     arrays = {
         name: np.array(getattr(estimator, name).tolist())
-        for name in names
+        for name in ("classes_", "feature_names_in_")
         if getattr(estimator, name, None) is not None
     }
     if estimator.preconditioner_ is not None:

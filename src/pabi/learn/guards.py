@@ -164,8 +164,7 @@ def _states_its_knots(step: Any) -> bool:
 
 def _weighs_nothing(step: Any) -> bool:
     """Whether no word has a weight that was learnt."""
-    inner = getattr(step, "_tfidf", step)
-    return not step.use_idf and not hasattr(inner, "idf_")
+    return not step.use_idf and not hasattr(getattr(step, "_tfidf", step), "idf_")
 
 
 _ROW_BY_ROW: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
@@ -383,9 +382,9 @@ def check_pipeline(
         f"expected an estimator of scikit-learn's kind, got a {type(pipeline).__name__}",
     )
     findings = StepFindings((*findings_in(pipeline), *_of_units(pipeline, counts_users)))
-    refused = [one for one in findings if one.severity != QUESTION]
-    if strict and refused:
-        raise refusal(refused[0])
+    for one in findings:
+        if strict and one.severity != QUESTION:
+            raise refusal(one)
     return findings
 
 
@@ -532,18 +531,18 @@ def refuse_out_of_turn(model: Any) -> None:
     for _, step in _every_step("", model):
         latest, before = 0, ""
         for name, part in step.steps if isinstance(step, Pipeline) else ():
-            turns = [turn_of(one) for _, one in _every_step("", part) if _has_guarantee(one)]
-            if turns and min(turns) < latest:
-                says = f"the step {before!r} was fitted after this one: fit the pipeline as a whole"
-                raise InvalidInput(
-                    name, f"expected the steps before it as they were at its fit, {says}"
-                )
+            private = (one for _, one in _every_step("", part) if is_private(one))
+            turns = [
+                turn_of(one) for one in private if getattr(one, "guarantee_", None) is not None
+            ]
+            require(
+                not turns or min(turns) >= latest,
+                name,
+                f"expected the steps before it as they were at its fit, the step {before!r} was fitted after "
+                "this one: fit the pipeline as a whole",
+            )
             if turns and max(turns) >= latest:
                 latest, before = max(turns), name
-
-
-def _has_guarantee(step: Any) -> bool:
-    return is_private(step) and getattr(step, "guarantee_", None) is not None
 
 
 def count_users(model: Any, users: int | None) -> None:

@@ -18,10 +18,10 @@ from pabi.execute.cells import text_of, texts_of
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import level_counts
 from pabi.execute.tables import tagged
+from pabi.learn.columns import read_levels
 from pabi.learn.plans import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
 from pabi.learn.scaler import MomentsInRanges, means, spread_of
-from pabi.learn.schema import read_levels
 from pabi.numbers import validate
 from pabi.numbers.errors import must_be, require
 from pabi.numbers.rounding import Array
@@ -131,8 +131,7 @@ class PrivateCategories(
     ) -> Mapping[str, Any]:
         levels = self._levels(table.shape[1])
         if generator is not None:
-            learnt = [j for j, own in enumerate(levels) if own is None]
-            columns = level_counters(table, learnt)
+            columns = level_counters(table, [j for j, own in enumerate(levels) if own is None])
             shown = iter(level_counts(releases[0], columns, generator))
             levels = [tuple(next(shown)) if own is None else own for own in levels]
         return {"categories_": levels}
@@ -298,8 +297,7 @@ class PrivateImputer(
                 return self._planned_moments(n, d)
             case "median":
                 bounded = self._declared_ranges(d) is not None
-                how: Any = {"quantiles": _HALF, "bounded": bounded}
-                return (self._range_counts(n, d, 1.0, **how),)
+                return (self._range_counts(n, d, 1.0, quantiles=_HALF, bounded=bounded),)
             case "most_frequent":
                 return (self._level_counts(n, d),)
             case _:
@@ -311,13 +309,11 @@ class PrivateImputer(
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
-        width = table.shape[1]
         fill = self._filler()
         if generator is None:
-            return {"statistics_": np.array([fill] * width, dtype=object)}
+            return {"statistics_": np.array([fill] * table.shape[1], dtype=object)}
         statistics = self._statistics(table, releases, generator)
-        kind = np.float64 if self._numeric else object
-        return {"statistics_": np.array(statistics, dtype=kind)}
+        return {"statistics_": np.array(statistics, np.float64 if self._numeric else object)}
 
     @property
     def _numeric(self) -> bool:

@@ -305,8 +305,8 @@ def _tree(value: Any, depth: int = 0) -> Any:
 def _array(value: NDArray[Any], depth: int) -> Any:
     if value.dtype.kind in _TEXTS:
         return _tree(value.tolist(), depth + 1)
-    if value.dtype.kind not in _ARRAYS:  # of dates numpy makes numbers
-        raise InvalidInput("model", f"expected no array of {value.dtype} in it")
+    # Of dates numpy makes numbers.
+    require(value.dtype.kind in _ARRAYS, "model", f"expected no array of {value.dtype} in it")
     plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
     total = hashlib.sha256(plain.tobytes()).hexdigest()
     return {"array": [plain.dtype.str, list(value.shape), total]}
@@ -421,8 +421,7 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
 
 def assumed_known(model: Any) -> tuple[str, ...]:
     """What is assumed of the known steps of a fitted model, as sentences."""
-    parts = _parts_of("model", model)
-    return tuple(sentence for path, part in parts for sentence in _assumed_of(path, part))
+    return tuple(s for part in _parts_of("model", model) for s in _assumed_of(*part))
 
 
 def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
@@ -454,8 +453,7 @@ def keep_whole(model: Any, guarantee: Guarantee) -> Guarantee:
     whole = notes_of_all(map(released_notes, released_by(model))) | note_of_whole(model)
     noted = guarantee.noting(whole)
     before: tuple[Guarantee, ...] = ()
-    steps = [step for _, step in _parts_of("model", model) if steps_within(step) is None]
-    private = [step for step in steps if type(getattr(step, "guarantee_", None)) is Guarantee]
+    private = [one for one in _bare(model) if type(getattr(one, "guarantee_", None)) is Guarantee]
     for step in private:
         own = noted if step is private[-1] else guarantee.noting(notes_of(step))
         step.guarantee_ = own
@@ -504,9 +502,13 @@ def parameters_hashes(model: Any) -> tuple[str, ...]:
 
 def released_by(model: Any) -> tuple[Mapping[str, Any], ...]:
     """The released values of every private step by name, in order. Raises InvalidInput for none."""
-    steps = [step for _, step in _parts_of("model", model) if steps_within(step) is None]
-    releasing = [step for step in steps if getattr(step, "guarantee_", None) is not None]
+    releasing = (one for one in _bare(model) if getattr(one, "guarantee_", None) is not None)
     return tuple(map(parameters_of, releasing)) or (parameters_of(model),)
+
+
+def _bare(model: Any) -> Iterator[Any]:
+    """The steps that hold no others."""
+    return (step for _, step in _parts_of("model", model) if steps_within(step) is None)
 
 
 def _parts_of(path: str, step: Any) -> Iterator[tuple[str, Any]]:

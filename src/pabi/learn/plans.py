@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from pabi.execute.statistics import ReleasedMoments, noisy_moments
 from pabi.execute.sums import UserRows
 from pabi.numbers.errors import PrivacyWarning
 from pabi.numbers.rounding import Array
-from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.showing import aligned, exact, plain, shown
 from pabi.numbers.validate import answering
 from pabi.tradeoff.guarantee import Guarantee, compose
 
@@ -291,8 +291,7 @@ class TrainingPlan:
             ("expected", f"predictors of about {plain(self.signal)} {self.unit}"),
             ("", f"moved by noise of at most {shown(self.noise)}"),
         )
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows if value)
+        return "\n".join(aligned([row for row in rows if row[1]]))
 
 
 def _spent(moments: NoisySecondMoments, delta: float) -> str:
@@ -415,9 +414,8 @@ def settings(task: Task, fixed: Fixed = Fixed()) -> Schedule:
     per_epoch = batches.per_epoch(n)
     waiting = fixed.cooldown_epochs
     if waiting is None:  # with one batch every record is in every step: waiting helps nobody
-        waiting = 0.0
-        if per_epoch > 1:
-            waiting = COOLDOWN_OF_FALLING if task.falling else COOLDOWN
+        usual = COOLDOWN_OF_FALLING if task.falling else COOLDOWN
+        waiting = usual if per_epoch > 1 else 0.0
     steps, cooldown = math.ceil(epochs * per_epoch), math.ceil(waiting * per_epoch)
     if fixed.step_size is not None:
         return Schedule(batches, epochs, fixed.step_size, cooldown)
@@ -707,6 +705,5 @@ def documented(cls: T) -> T:
     for _ in range(_NESTED):
         text = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
     cls.__doc__ = text
-    constructor: Any = cls.__init__  # type: ignore[misc]
-    cls.__init__ = answering(OTHER_KEYWORDS)(constructor)  # type: ignore[misc]
+    cls.__init__ = answering(OTHER_KEYWORDS)(cls.__init__)  # type: ignore[misc]
     return cls

@@ -239,7 +239,7 @@ class PrivateColumns(PrivateStep):
             table = self._read(X, y, groups, reset=True).counted()
             rows, columns = table.shape
             users, of_users = users_of_rows(in_memory(X, groups, "groups"), self.users, rows)
-            of_users = (*of_users, *computed_apart(X, groups))
+            of_users += computed_apart(X, groups)
             n, unit = (rows, "record") if users is None else (users.users, "user")
             plan = self.plan(n, columns, unit)
             around = fitted_before(self, strict=self.strict)
@@ -259,8 +259,7 @@ class PrivateColumns(PrivateStep):
                     learnt = unseen(learn)
                 guarantee = cost.assuming(ONE_FIT, *around)
                 guarantee = guarantee if randomness.secret else guarantee.for_testing()
-            for name, value in learnt.items():
-                setattr(self, name, value)
+            vars(self).update(learnt)
             self.releases_, self.guarantee_ = plan.releases, guarantee
             if guarantee is not None:
                 self.guarantee_ = guarantee.noting(notes_of(self))
@@ -295,8 +294,8 @@ class PrivateColumns(PrivateStep):
         return gaussian_mu(self.epsilon, self.delta)
 
     def _blank(self, n: int, d: int, statistic: Any, **changes: Any) -> NoisyColumnStatistics:
-        adjacency = checked_adjacency(self.adjacency)
-        return NoisyColumnStatistics(n, d, statistic, adjacency=adjacency, **changes)
+        own = checked_adjacency(self.adjacency)
+        return NoisyColumnStatistics(n, d, statistic, adjacency=own, **changes)
 
     def _declared(self, ranges: Any, d: int) -> Array | None:
         """(2, d): declared (low, high) of every column, None without any. Raises InvalidInput."""
@@ -316,8 +315,3 @@ def onto_unit(values: Array, ranges: Array) -> Array:
     low, high = ranges
     centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
     return np.asarray(np.clip((np.clip(values, low, high) - centre) / reach, -1.0, 1.0))
-
-
-def root_share(mu: float, share: float) -> float:
-    """The μ of a share of μ²."""
-    return mu * math.sqrt(share)

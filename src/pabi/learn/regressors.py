@@ -22,11 +22,12 @@ from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
 from pabi.learn import plans
+from pabi.learn.columns import read_range
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, CheckedRows, Given, number_or_auto, scored
 from pabi.learn.scaler import QUANTILES, PrivateRanges
-from pabi.learn.schema import amounts, numbers_in, positive, read_range
+from pabi.learn.schema import amounts, numbers_in, positive
 from pabi.numbers import validate
 from pabi.numbers.errors import must_be, require, warn_once
 from pabi.numbers.rounding import Array
@@ -171,8 +172,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """
         with AllOrNothing(self):
             beside = Given(groups, sample_weight, keep_state)
-            several = {"multi_output": self._SEVERAL}
-            rows, cells, beside = self._both(X, y, beside, numbers_in, **several)
+            rows, cells, beside = self._both(X, y, beside, numbers_in, multi_output=self._SEVERAL)
             targets = self._amounts_of(cells)
             outputs = targets.first().shape[1:]
             self.__dict__.pop("target_range_", None)
@@ -225,10 +225,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self, terms: TrainOptions, counts: NoisyColumnStatistics, rows: CheckedRows
     ) -> tuple[Parts, Guarantee]:
         cells = rows.targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns).counted()
+        groups = rows.groups
 
         def execute(randomness: Randomness) -> Array:
             generator = randomness.generator()
-            groups = rows.groups
             seen = cells if groups is None else cells.picked(groups.drawn(generator))
             low, high = self._search()._bought(
                 counts, seen, generator, quantiles=QUANTILES, bounds=None
@@ -302,9 +302,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def _limits(self) -> tuple[float, float] | None:
         """The public range of targets, None where none is stated. Raises InvalidInput naming it."""
-        if self.target_range is None or self._private:
-            return None
-        return read_range("target_range", self.target_range)
+        unknown = self.target_range is None or self._private
+        return None if unknown else read_range("target_range", self.target_range)
 
     def _scale(self) -> _TargetScale:
         limits = self._limits()

@@ -38,7 +38,7 @@ from pabi.learn.plans import (
     resolving,
     whitening,
 )
-from pabi.learn.private_columns import PrivateColumns, onto_unit, root_share
+from pabi.learn.private_columns import PrivateColumns, onto_unit
 from pabi.learn.rows import (
     AllOrNothing,
     BoundedRows,
@@ -181,7 +181,7 @@ class RangeSearch(PrivateColumns):
         """The counts that cost a share of the budget's μ²."""
         questions = questions_of(len(quantiles), bounded=bounded)
         blank = self._blank(n, d, "counts", questions=questions)
-        counts = self._with_noise(blank, root_share(self._mu(), share))
+        counts = self._with_noise(blank, self._mu() * math.sqrt(share))
         margin = BOTH * margin_of(counts.column_noise_std, d * questions)
         if margin > OUTERMOST * n:
             least = gdp_to_epsilon(min(self._mu() * margin / (OUTERMOST * n), 1e3), self.delta)
@@ -312,8 +312,7 @@ class PrivateRanges(
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         validate.flag("scaled", self.scaled)
         bounded = self._declared(self.bounds, d) is not None
-        quantiles = self._quantiles()
-        return (self._range_counts(n, d, 1.0, quantiles=quantiles, bounded=bounded),)
+        return (self._range_counts(n, d, 1.0, quantiles=self._quantiles(), bounded=bounded),)
 
     def _learnt(
         self,
@@ -323,12 +322,10 @@ class PrivateRanges(
     ) -> Mapping[str, Any]:
         assert generator is not None
         bounds = self._declared(self.bounds, table.shape[1])
-        quantiles = self._quantiles()
-        return {
-            "ranges_": self._bought(
-                releases[0], table, generator, quantiles=quantiles, bounds=bounds
-            )
-        }
+        ranges = self._bought(
+            releases[0], table, generator, quantiles=self._quantiles(), bounds=bounds
+        )
+        return {"ranges_": ranges}
 
     def transform(self, X: ArrayLike) -> Any:
         """The values within their ranges, mapped onto [−1, 1] if `scaled`.
@@ -354,9 +351,8 @@ class PrivateRanges(
         return self._images(X)
 
     def _image(self, cells: Array) -> Array:
-        if self.scaled:
-            return onto_unit(cells, self.ranges_)
-        return np.asarray(np.clip(cells, *self.ranges_))
+        ranges = self.ranges_
+        return onto_unit(cells, ranges) if self.scaled else np.asarray(np.clip(cells, *ranges))
 
 
 QUANTILES = (0.01, 0.99)  # of ranges that are bought
@@ -384,7 +380,7 @@ class MomentsInRanges(RangeSearch):
         if self._declared_ranges(d) is not None:
             return (self._with_noise(blank, mu),)
         counts = self._range_counts(n, d, share, quantiles=QUANTILES, bounded=False)
-        return counts, self._with_noise(blank, root_share(mu, 1.0 - share))
+        return counts, self._with_noise(blank, mu * math.sqrt(1.0 - share))
 
     def _moments(
         self,
@@ -622,7 +618,7 @@ class PrivateWhitener(
                 "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
             )
             users, of_users = users_of_rows(groups, self.users, records.n)
-            of_users = (*of_users, *apart)
+            of_users += apart
             moments = self._moments(records, users)
             around = fitted_before(self, strict=self.strict)
             warn_if_shortened(records)
@@ -634,10 +630,9 @@ class PrivateWhitener(
                 part = replace(terms, ledger=None, proven=cost)
                 one = released_moments(part, moments, records, users)
             self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
-            guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
-            self.moments_, self.guarantee_ = moments, guarantee
-            self._n_features_out = records.width
-            self.guarantee_ = guarantee.noting(notes_of(self))
+            self.moments_, self._n_features_out = moments, records.width
+            self.guarantee_ = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
+            self.guarantee_ = self.guarantee_.noting(notes_of(self))
         return self
 
     def _moments(self, records: Records, users: UserRows | None) -> NoisySecondMoments:

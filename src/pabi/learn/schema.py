@@ -28,8 +28,6 @@ from pabi.execute.large_tables import LargeTable, large_table, refuse_containers
 from pabi.execute.sources import Parts
 from pabi.execute.tables import refuse_collection, tagged
 from pabi.learn.columns import Categorical, Date, Encoded, dated, read_columns
-from pabi.learn.columns import read_levels as read_levels
-from pabi.learn.columns import read_range as read_range
 from pabi.learn.rows import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require, warn_once
@@ -38,12 +36,11 @@ from pabi.numbers.rounding import TINY, Array
 # The transformer of columns.
 
 
-def _tables_of(path: str) -> dict[str, Any]:
+def _tables_of(path: str) -> Any:
     """What stands in a TOML file. Raises InvalidInput naming it."""
     try:
         with open(path, "rb") as file:
-            tables: dict[str, Any] = dated(tomllib.load(file))
-            return tables
+            return dated(tomllib.load(file))
     except OSError as bad:
         raise InvalidInput(path, f"expected a schema file (TOML): {bad.strerror or bad}") from None
     except (ValueError, RecursionError) as bad:
@@ -127,15 +124,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             read_columns(columns)
         except InvalidInput as bad:
             raise InvalidInput(os.fspath(path), str(bad)) from None
-        return cls(dict(columns), sparse_output=sparse_output)  # type: ignore[arg-type]
+        return cls(dict(columns), sparse_output=sparse_output)
 
     @property
     def feature_norm(self) -> float:
         """The largest norm that a row may have, rounded up to three decimals."""
         columns = read_columns(self.columns).values()
-        squares = sum(
-            1 + len(column.cycles) if isinstance(column, Date) else 1 for column in columns
-        )
+        squares = sum(1 + len(one.cycles) if isinstance(one, Date) else 1 for one in columns)
         # Never below it by rounding.
         return (math.floor(1000.0 * math.sqrt(squares)) + 1) / 1000.0
 
@@ -255,8 +250,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from scipy.sparse import csr_matrix
 
         columns = read_columns(self.columns)
-        widths = [len(column.features(name)) for name, column in columns.items()]
-        first = np.cumsum([0, *widths])
+        first = np.cumsum([0, *(len(column.features(name)) for name, column in columns.items())])
         indices = np.column_stack([p.feature + at for p, at in zip(parts, first, strict=False)])
         data = np.column_stack([part.value for part in parts])
         n, p = data.shape
@@ -373,12 +367,9 @@ def checked_labels(cells: NDArray[Any], *, declared: bool) -> NDArray[Any]:
         "y",
         "Input y contains NaN: expected one label a row, in every row",
     )
-    require(labels.dtype.kind in f"{PLAIN}UO" and (declared or _are_text(labels)), "y", _MIXED)
+    text = labels.dtype.kind != "O" or all(isinstance(one, str) for one in labels.tolist())
+    require(labels.dtype.kind in f"{PLAIN}UO" and (declared or text), "y", _MIXED)
     return labels
-
-
-def _are_text(labels: NDArray[Any]) -> bool:
-    return labels.dtype.kind != "O" or all(isinstance(one, str) for one in labels.tolist())
 
 
 def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:

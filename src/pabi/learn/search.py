@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -66,6 +68,7 @@ from pabi.numbers.rounding import HALF_ULP, up
 from pabi.tradeoff.guarantee import Guarantee, require_besides
 
 _BY_THE_GRID = 2.0**-22  # of what one record moves, what rounding a sum of hits may add
+_SHARE = validate.optional(partial(validate.number, above=0.0, below=1.0))
 SCORED_PUBLICLY = "the records that score the trials are public"
 SCORED_ALONE = (
     "a prediction for a scoring record depends on that record and on the trial's model alone"
@@ -296,15 +299,9 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         )
         return validate.integer("candidates", self.candidates, at_least=1)
 
-    def _slot(self) -> float | None:
-        if self.slot_seconds is None:
-            return None
-        return validate.number("slot_seconds", self.slot_seconds, above=0.0)
-
     def _share(self) -> float | None:
-        if self.validation_share is None:
-            return None
-        return validate.number("validation_share", self.validation_share, above=0.0, below=1.0)
+        share: float | None = _SHARE("validation_share", self.validation_share)
+        return share
 
     def _scored_publicly(self, X_public: Any, y_public: Any) -> bool:
         """Whether public records score. Raises InvalidInput unless just one kind of records does."""
@@ -333,11 +330,6 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         )
         SCORES[name].refuse_other(name, last_step(self.estimator), None)
         return name
-
-    def _users(self, groups: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
-        """The rows of every user, and what is assumed of them."""
-        declared = getattr(last_step(self.estimator), "users", None)
-        return users_of_rows(groups, declared, rows)
 
     def _parted(
         self, X: Any, y: Any, generator: np.random.Generator, users: UserRows | None
@@ -400,31 +392,20 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     ) -> _Trial:
         """The best of the trials; how many there were, and all others, are gone when it returns."""
         plan = self.plan_
-        own = self if machines is None else self._without_ledger()
+        own = copy(self)
+        own.ledger = None  # the budget is reserved here, once, wherever trials are made
         trials = _Trials(own, tables, sized, source)
 
         def search() -> _Trial:
             generator = source.generator()
             count = TrialLaw(plan.gamma, plan.shape).draw(generator)
             tickets = (_Ticket.drawn(generator, len(sized)) for _ in range(count))
-            best: _Trial | None = None
-            for trial in (
-                map(trials, tickets) if machines is None else machines.results(trials, tickets)
-            ):
-                if best is None or trial.score > best.score:
-                    best = trial
-            assert best is not None
-            return best
+            every = map(trials, tickets) if machines is None else machines.results(trials, tickets)
+            return max(every, key=attrgetter("score"))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how many there are, and of which setting
             return unseen(search)
-
-    def _without_ledger(self) -> Self:
-        """A copy to travel: the budget is reserved here, once."""
-        other = copy(self)
-        other.ledger = None
-        return other
 
     def _score(self, model: Any, tables: Tables, generator: np.random.Generator) -> float:
         """How good a trial is, by what it releases alone; −∞ for what is no number."""
@@ -573,7 +554,7 @@ def fit_on(
     began = time.monotonic()
     with AllOrNothing(search):
         check_ledger(search.ledger)
-        slot = search._slot()
+        slot = validate.optional(validate.POSITIVE)("slot_seconds", search.slot_seconds)
         source = randomness_from(search.random_state)
         public = search._scored_publicly(X_public, y_public)
         unknown = assumed_unknown(search.estimator, strict=False)
@@ -584,25 +565,24 @@ def fit_on(
         rows = rows_of(X, y)
         apart = computed_apart(X, y, groups)
         groups = in_memory(X, groups, "groups")
-        users, of_users = search._users(groups, rows)
+        users, of_users = users_of_rows(groups, last_step(search.estimator).users, rows)
         tables = (
             Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
             if public
             else search._parted(X, y, generator, users)
         )
         sized = search._sized(tables, generator)
-        scored = 0 if public else tables.scored
-        search.plan_ = planned(search._target(scored), sized)
+        search.plan_ = planned(search._target(0 if public else tables.scored), sized)
         del generator  # it would stand in this frame while trials run
         again = fitted_before(search, strict=False)
-        certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again, *apart)
-        if machines is not None:
-            certified = certified.assuming(*machines.assumed)
+        around = () if machines is None else machines.assumed
+        sentences = (*of_users, *unknown, *again, *apart, *around)
+        certified = search._guarantee(sized, public).assuming(*sentences)
         with reserved(search.ledger, certified, secret=source.secret):
             count_fit(search)
             best = search._best(tables, sized, source, machines)
-        guarantee = certified if source.secret else certified.for_testing()
-        search.guarantee_ = keep_whole(best.model, guarantee)  # one trial's would promise too much
+        certified = certified if source.secret else certified.for_testing()
+        search.guarantee_ = keep_whole(best.model, certified)  # one trial's would promise too much
         search.best_estimator_, search.best_params_ = best.model, dict(best.settings)
         if hasattr(best.model, "n_features_in_"):
             search.n_features_in_ = best.model.n_features_in_

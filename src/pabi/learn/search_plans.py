@@ -34,7 +34,7 @@ from pabi.learn.schema import targets_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
-from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.showing import aligned, exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture
 from pabi.tradeoff.guarantee import Composed, Guarantee, compose
 from pabi.tradeoff.product import unrounded
@@ -138,7 +138,7 @@ class SearchPlan:
             ),
             ("scores", "public" if self.scoring_noise is None else self._noise(self.scoring_noise)),
         )
-        return "\n".join(f"{name:<9}  {value}" for name, value in rows)
+        return "\n".join(aligned(rows))
 
     def _noise(self, noise: float) -> str:
         """The noise in units of the score; of pairs, where there are as many positives as negatives."""
@@ -241,8 +241,7 @@ def _largest(cost: Callable[[float], SearchPlan], target: SearchTarget) -> Searc
 
 def _scoring_noise(trials: Sequence[Guarantee], records: int) -> float:
     """The standard deviation at which the score reveals no more than a trial does in any case."""
-    mus = [_least_mu(one) for one in trials]
-    return 1.0 / (records * min(mus))
+    return 1.0 / (records * min(map(_least_mu, trials)))
 
 
 def _least_mu(trial: Guarantee) -> float:

@@ -9,6 +9,7 @@ which no guarantee of pabi's allows: `PabiAccountant` accounts for it, `from_eve
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
@@ -133,8 +134,9 @@ def _discrete_laplace(event: Any, relation: Any) -> TradeOff:
 
 def _randomised_response(event: Any, relation: Any) -> TradeOff:
     _require(event, relation, REPLACE_ONE, REPLACE_SPECIAL)
-    blank = relation is REPLACE_SPECIAL
-    return randomised_response(event.noise_parameter, event.num_buckets, blank=blank)
+    return randomised_response(
+        event.noise_parameter, event.num_buckets, blank=relation is REPLACE_SPECIAL
+    )
 
 
 def _poisson(event: Any, relation: Any) -> TradeOff:
@@ -429,11 +431,8 @@ def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4)
     Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022; docs, "Theory", 20.
     """
     _adjacency_of(guarantee)
-    step = validate.number(
-        "value_discretization_interval", value_discretization_interval, above=0.0
-    )
-    at = guarantee.tuned_at or 1e-5
-    return pld_of(guarantee.curve, step, at)
+    step = validate.POSITIVE("value_discretization_interval", value_discretization_interval)
+    return pld_of(guarantee.curve, step, guarantee.tuned_at or 1e-5)
 
 
 class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
@@ -454,7 +453,7 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
 
     def __init__(self, neighboring_relation: Any = ADD_OR_REMOVE_ONE) -> None:
         super().__init__(_checked_relation(neighboring_relation))
-        self._counts: dict[TradeOff, int] = {}
+        self._counts: Counter[TradeOff] = Counter()
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         try:
@@ -462,9 +461,7 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         except UnsupportedEvent as no:
             return self.CompositionErrorDetails(no.event, no.reason)
         if do_compose:
-            self._counts[curve] = self._counts.get(curve, 0) + validate.integer(
-                "count", count, at_least=1
-            )
+            self._counts[curve] += validate.integer("count", count, at_least=1)
         return None
 
     def compose(self, event: Any, count: int = 1) -> PabiAccountant:
@@ -502,8 +499,7 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             must_be(
                 (its := getattr(event, name)) == own, name, f"{own!r} as the accountant has it", its
             )
-        times = validate.integer("count", count, at_least=1)
-        self._counts[event.curve] = self._counts.get(event.curve, 0) + times
+        self._counts[event.curve] += validate.integer("count", count, at_least=1)
         return self
 
     @property
@@ -625,8 +621,9 @@ def _without_replacement(p: float, noise: float) -> Any:
     size = Fraction(p).limit_denominator(_LARGEST)
     if float(size) != p:
         return None
-    gaussian = events.GaussianDpEvent(noise)
-    return events.SampledWithoutReplacementDpEvent(size.denominator, size.numerator, gaussian)
+    return events.SampledWithoutReplacementDpEvent(
+        size.denominator, size.numerator, events.GaussianDpEvent(noise)
+    )
 
 
 def _answer(epsilon: float, adjacency: Adjacency) -> Any:

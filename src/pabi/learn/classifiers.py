@@ -19,10 +19,9 @@ from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
-from pabi.learn import plans
 from pabi.learn.coefficients import NOT_THESE, SWITCH, mean_curvature, nearest_logits
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
+from pabi.learn.plans import FARTHEST, LABELS, WEIGHTS, Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.schema import checked_labels, class_set, class_weights, codes_among, labels_in
 from pabi.numbers import validate
@@ -41,7 +40,7 @@ _LABEL = 0.5  # ± this are the targets of two classes, so that predictors plus 
 class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Labels, classes and the choice of the largest predictor."""
 
-    _ENOUGH: ClassVar[float] = plans.FARTHEST
+    _ENOUGH: ClassVar[float] = FARTHEST
 
     classes: Any = None
     class_weight: Any = None
@@ -189,8 +188,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         declared = self.classes is not None
         self.classes_ = class_set(self.classes) if declared else labels.labels()
         require(len(self.classes_) >= 2, "y", "expected at least two classes, got one class only")
-        codes = labels.mapped(partial(codes_among, self.classes_))
-        return codes, () if declared else (LABELS,)
+        return labels.mapped(partial(codes_among, self.classes_)), () if declared else (LABELS,)
 
     def decision_function(self, X: ArrayLike) -> Any:
         """The linear predictors of rows brought within the declared bounds.

@@ -96,8 +96,7 @@ def nearest_logits(points: Array, shares: Array, *, shifted: bool) -> tuple[floa
         return float(value + 0.5 * _PULL * pull @ pull), slope + _PULL * pull
 
     start = np.concatenate([[1.0], np.zeros(classes)])
-    free = (None, None) if shifted else (0.0, 0.0)
-    bounds = [(_LEAST_SCALE, None)] + [free] * classes
+    bounds = [(_LEAST_SCALE, None)] + [(None, None) if shifted else (0.0, 0.0)] * classes
     options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500}
     best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return float(best.x[0]), best.x[1:] - np.mean(best.x[1:])
@@ -175,8 +174,7 @@ class Fold(NamedTuple):
     def of(cls, run: NoisySGD, row_map: RowMap | None, *, width: int, outputs: int) -> Fold:
         """Where nothing is known of the curvature: with the most noise that there can be."""
         most = float(noise_variances(run, np.zeros(())))
-        scale = 1.0 if row_map is None else row_map.norm / row_map.unit
-        rows = np.ones(width) if row_map is None else row_map.matrix * scale
+        rows = np.ones(width) if row_map is None else row_map.matrix * (row_map.norm / row_map.unit)
         return cls(rows, np.full((width, outputs), most), np.eye(outputs))
 
     @classmethod
@@ -196,19 +194,18 @@ class Fold(NamedTuple):
         variances = noise_variances(run, second[:, None] * np.maximum(of_outputs, 0.0))
         return cls(rows, variances, turned)
 
-    def stds(self, centre: Array, reach: Array, constant: float | None) -> tuple[Array, Array]:
-        """Standard deviations of the weights (K, d) and constants (K,) in the units of the columns."""
+    def stds(self, centre: Array, reach: Array, constant: float) -> tuple[Array, Array]:
+        """Standard deviations of the weights (K, d) and constants (K,) in the units of the columns.
+
+        `constant`: of the last row, 0 where it is none of an intercept.
+        """
         d, variances = len(reach), self.variances @ np.square(self.outputs).T
         if self.rows.ndim == 1:
             weights = np.square(self.rows[:d] / reach)[:, None] * variances[:d]
-            own = np.square(centre) @ weights
-            if constant is not None:
-                own = own + np.square(constant * self.rows[-1]) * variances[-1]
+            own = np.square(centre) @ weights + np.square(constant * self.rows[-1]) * variances[-1]
         else:
             columns = self.rows[:d] / reach[:, None]
-            last = -centre @ columns
-            if constant is not None:
-                last = last + constant * self.rows[-1]
+            last = constant * self.rows[-1] - centre @ columns
             weights, own = np.square(columns) @ variances, np.square(last) @ variances
         return np.sqrt(weights).T, np.sqrt(own)
 
@@ -249,8 +246,7 @@ class CoefficientTable:
         ------
         Nothing.
         """
-        facts = {"level": self.level, "estimated": self.estimated, "note": self.note}
-        return {**facts, "rows": [dict(row) for row in self.rows]}
+        return {**vars(self), "rows": [dict(row) for row in self.rows]}
 
     def __str__(self) -> str:
         numbers = ("coefficient", "std", "low", "high")
@@ -331,8 +327,8 @@ class HasCoefficients(BoundedRows):
     @property
     def _scales_rows(self) -> bool:
         """Whether rows within the bounds are scaled in predictions, as preconditioning does in training."""
-        row_map = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
-        return row_map is not None and not self.linear_predictor_
+        # Models of 0.1.0 have none.
+        return getattr(self, "preconditioner_", None) is not None and not self.linear_predictor_
 
     @property
     def coef_std_(self) -> Array:
@@ -359,11 +355,11 @@ class HasCoefficients(BoundedRows):
             fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
         else:
             fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
-        weights, constants = fold.stds(*self._map(), self._intercept_feature)
+        weights, constants = fold.stds(*self._map(), self._intercept_feature or 0.0)
         scale = self._scale_of_coefficients()
         shape = np.shape(self.coef_)
-        stds = (scale * weights.T).T.reshape(shape), (scale * constants).reshape(shape[:-1])
-        return *stds, estimated
+        weights, constants = (scale * weights.T).T, scale * constants
+        return weights.reshape(shape), constants.reshape(shape[:-1]), estimated
 
     def _scale_of_coefficients(self) -> Any:
         """What one unit of a predictor that is trained is in those of `coef_`; one number, or one a row."""
@@ -429,8 +425,7 @@ class HasCoefficients(BoundedRows):
         values, spread = values[:, : len(names)], spread[:, : len(names)]
         outputs = self._names_of_outputs(len(values))
         note = " ".join(filter(None, (self._beside_coefficients(), self._of_shorter_rows())))
-        facts = (level, estimated, note)
-        return table_of(facts, outputs, names, values=values, stds=spread)
+        return table_of((level, estimated, note), outputs, names, values=values, stds=spread)
 
     def _names(self, stated: Sequence[str] | None) -> list[str]:
         """Those of the columns, as stated, as fitted, or by their numbers."""

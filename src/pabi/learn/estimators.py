@@ -106,8 +106,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         n, d = COUNT("n", n), COUNT("d", d)
         if self.linear_predictor != "auto":
             validate.flag("linear_predictor", self.linear_predictor)
-        constant = self._intercept_feature is not None
-        norm = self._seen_norm(d)
+        constant, norm = self._intercept_feature is not None, self._seen_norm(d)
         size = Size(n, d + constant, outputs, norm, checked_unit(unit), constant)
         plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
         if plan is not None and plan.size == size:
@@ -117,9 +116,17 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         before = tuple(one.guarantee(self.delta) for one in (counts, moments) if one is not None)
         run, cost, linear = self._run(loss, size, signal, before, mapped=moments is not None)
         scale, unit = self._scale_of_plans()
-        costs = (*before, cost)
         return TrainingPlan(
-            run, moments, self.delta, size, scale * signal, unit, scale, costs, linear, counts
+            run,
+            moments,
+            self.delta,
+            size,
+            signal=scale * signal,
+            unit=unit,
+            scale=scale,
+            costs=(*before, cost),
+            linear=linear,
+            counts=counts,
         )
 
     def _scale_of_plans(self) -> tuple[float, str]:
@@ -194,8 +201,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
         if plan.counts is not None:
-            terms = self._options(plan.costs[0])
-            targets, own = self._ranged(terms, plan.counts, rows)
+            targets, own = self._ranged(self._options(plan.costs[0]), plan.counts, rows)
             rows, before = rows._replace(targets=targets), (own,)
         if moments is not None:
             terms = self._options(plan.costs[len(before)])
@@ -425,9 +431,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
     def _way_to_clip(self, n: int, outputs: int) -> str:
         """How; "auto": by the norm of all residuals where there are several and roots take some seconds."""
-        if self.clipping != "auto":
-            return self.clipping
-        return "ball" if outputs > 1 and n * outputs <= _ROOTS else "residual"
+        usual = "ball" if outputs > 1 and n * outputs <= _ROOTS else "residual"
+        return usual if self.clipping == "auto" else self.clipping
 
     # Reading a fitted model.
 
@@ -476,8 +481,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
     def _usual_norm(self) -> float:
         """`_usual` of the fitted model."""
-        mapped = self.preconditioner_ is not None
-        norm = self._seen_norm(self._width)
+        mapped, norm = self.preconditioner_ is not None, self._seen_norm(self._width)
         return self._usual(norm, mapped=mapped, linear=self.linear_predictor_)
 
     def _most(self, norm: Array) -> Array | None:
@@ -492,5 +496,4 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
 def _left(before: tuple[Guarantee, ...], mu: float) -> float:
     """The share of a budget's μ² that Gaussian releases leave."""
-    spent = sum((one.mu or 0.0) ** 2 for one in before)
-    return max(1.0 - spent / mu**2, _LEAST_LEFT)
+    return max(1.0 - sum((one.mu or 0.0) ** 2 for one in before) / mu**2, _LEAST_LEFT)

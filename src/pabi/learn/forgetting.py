@@ -300,18 +300,19 @@ class ForgettingModel(HasCoefficients):
         arrays, digests = _public_arrays(self), _digests(rows, key)
 
         def keep(walk: State, shown: Array) -> None:
-            secret = SecretState(
-                run=run,
-                walk=walk,
-                start=np.zeros(shown.shape),
-                shown=shown,
-                digests=digests,
-                digest_key=key,
-                facts=facts,
-                arrays=arrays,
-                users=None if rows.groups is None else rows.groups.users_of_rows(),
+            keeping.write(
+                SecretState(
+                    run=run,
+                    walk=walk,
+                    start=np.zeros(shown.shape),
+                    shown=shown,
+                    digests=digests,
+                    digest_key=key,
+                    facts=facts,
+                    arrays=arrays,
+                    users=None if rows.groups is None else rows.groups.users_of_rows(),
+                )
             )
-            keeping.write(secret)
 
         return keep
 
@@ -407,8 +408,7 @@ class ForgettingModel(HasCoefficients):
         """The gradients of the table, zero for the rows that are forgotten."""
         mapped, seen = self.preconditioner_, table.records
         seen = seen if mapped is None else mapped.mapped(seen, anywhere=held.users is not None)
-        gradients = self._gradients(seen, table.targets, held.run.loss)
-        return gradients.weighted(_wiped(table, blank))
+        return self._gradients(seen, table.targets, held.run.loss).weighted(_wiped(table, blank))
 
     def _as_of(self, held: SecretState) -> Self:
         """This estimator, fitted as the state has it."""
@@ -597,9 +597,8 @@ def _text(value: Any) -> str:
         return f"[{', '.join(map(_text, value))}]"
     if callable(value):
         return f"a {type(value).__name__}"
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return repr(float(value))
-    return repr(value)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return repr(float(value) if number else value)
 
 
 def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:

@@ -42,13 +42,11 @@ def public_name(step: Any) -> str:
 
     "" as well where the instance has a method of its own in place of its class's.
     """
-    kind = type(step)
-    home = kind.__module__.partition("._")[0]
-    if getattr(sys.modules.get(home), kind.__qualname__, None) is not kind:
-        home = kind.__module__
-    public = getattr(sys.modules.get(home), kind.__qualname__, None) is kind
-    own = any(callable(getattr(kind, name, None)) for name in getattr(step, "__dict__", {}))
-    return f"{home}.{kind.__qualname__}" if public and not own else ""
+    kind, name = type(step), type(step).__qualname__
+    homes = (kind.__module__.partition("._")[0], kind.__module__)
+    home = next((h for h in homes if getattr(sys.modules.get(h), name, None) is kind), None)
+    own = any(callable(getattr(kind, held, None)) for held in getattr(step, "__dict__", {}))
+    return "" if home is None or own else f"{home}.{name}"
 
 
 def is_ours(step: Any) -> bool:

@@ -114,8 +114,7 @@ def _predicted(method: str, model: Any, X: Any, *shape: int) -> NDArray[Any]:
 def _hits(model: Any, X: Any, labels: NDArray[Any]) -> Array:
     """1 where the label is the one predicted: a record adds 0 or 1, whatever it holds."""
     guesses = _predicted("predict", model, X, len(labels)).tolist()
-    pairs = zip(guesses, labels.tolist(), strict=True)
-    return np.fromiter((_alike(*pair) for pair in pairs), np.float64, len(labels))
+    return np.fromiter(map(_alike, guesses, labels.tolist()), np.float64, len(labels))
 
 
 def _of_own_class(model: Any, X: Any, labels: NDArray[Any]) -> Array:

@@ -35,7 +35,6 @@ from pabi.learn.rows import (
 from pabi.numbers import validate
 from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import centres_and_reaches
 
 # Frequencies of Fourier features of a Gaussian kernel, drawn from a public seed.
 #
@@ -53,8 +52,7 @@ def frequencies(seed: int, d: int, count: int) -> Array:
     """
     drawn = np.random.RandomState(seed)
     blocks = [_orthonormal(drawn, d, min(d, count - first)) for first in range(0, count, d)]
-    lengths = np.sqrt(drawn.chisquare(d, size=count))
-    result = np.concatenate(blocks, axis=1) * lengths
+    result = np.concatenate(blocks, axis=1) * np.sqrt(drawn.chisquare(d, size=count))
     result.flags.writeable = False
     return result
 
@@ -176,7 +174,7 @@ class RandomFeatures(
         else:
             X = checked(self, X)
         self._settings()
-        centres_and_reaches(self._ranges(), self.n_features_in_, sparse=issparse(X))
+        validate.centres_and_reaches(self._ranges(), self.n_features_in_, sparse=issparse(X))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -390,8 +388,7 @@ class _OnRandomFeatures(PrivateLinearModel):
         return {name: getattr(self.features_, name) for name in ("n_components", "length")}
 
     def _recall(self, settings: Any) -> None:
-        features = self._map_for(1, self.n_features_in_)
-        self._take(features.set_params(**settings))
+        self._take(self._map_for(1, self.n_features_in_).set_params(**settings))
 
     @property
     def _width(self) -> int:

@@ -21,10 +21,16 @@ from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
-from pabi.learn import plans
 from pabi.learn.columns import read_range
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import Size, TrainingPlan, documented
+from pabi.learn.plans import (
+    ENOUGH,
+    PART_WHERE_FALLING,
+    Size,
+    TrainingPlan,
+    before_training,
+    documented,
+)
 from pabi.learn.rows import AllOrNothing, CheckedRows, Given, number_or_auto, scored
 from pabi.learn.scaler import QUANTILES, PrivateRanges
 from pabi.learn.schema import amounts, numbers_in, positive
@@ -105,11 +111,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _IN_UNITS: ClassVar[tuple[str, ...]]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
-    _ENOUGH: ClassVar[float] = plans.ENOUGH
-    _PARTS: ClassVar[tuple[float, float]] = (
-        plans.PART_WHERE_FALLING,
-        plans.PART_WHERE_FALLING,
-    )
+    _ENOUGH: ClassVar[float] = ENOUGH
+    _PARTS: ClassVar[tuple[float, float]] = (PART_WHERE_FALLING, PART_WHERE_FALLING)
     _FALLING: ClassVar[bool] = True
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
 
@@ -235,7 +238,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             )
             return np.array([np.min(low), np.max(high)])
 
-        with plans.before_training(terms, 2) as own:
+        with before_training(terms, 2) as own:
             self.target_range_, spent = own.release(own.guarantee_of(counts), execute)
         return rows.targets.mapped(self._scale().seen), spent
 
@@ -704,7 +707,7 @@ class PrivateGammaRegressor(_LogLinkRegressor):
     _IN_UNITS: ClassVar[tuple[str, ...]] = ()
     _POWER: ClassVar[int] = 2
     _UNSTATED: ClassVar[float] = 3.0
-    _ENOUGH: ClassVar[float] = 4.0 * plans.ENOUGH  # the curvature is usually 1 of at most 4
+    _ENOUGH: ClassVar[float] = 4.0 * ENOUGH  # the curvature is usually 1 of at most 4
     _UNIT: ClassVar[str] = "logarithms of means"
 
     residual_bound: float | str = "auto"

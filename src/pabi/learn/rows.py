@@ -63,8 +63,8 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tup
     if ids is None:
         require(declared is None, "groups", "missing: users are declared, so expected a user a row")
         return None, ()
-    groups = UserRows.of(ids, declared)
-    return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)
+    groups = checked_groups(UserRows.of(ids, declared), None, rows)
+    return groups, (ENROLLED,) if declared is None else ()
 
 
 # Words that end, or are, the name of a column that says whose a row is.
@@ -143,8 +143,7 @@ def id_columns(names: Iterable[Any]) -> tuple[str, ...]:
 
 def _is_id(name: str) -> bool:
     """Whether a column is called as ids are: by its last word, or by a person and the key of one."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    words = re.findall(r"[^\W_]+", spaced.lower())
+    words = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower())
     joined = "".join(words)
     if not words:
         return False
@@ -254,7 +253,7 @@ class PrivateStep(ReadsTables):
 
     def __sklearn_clone__(self) -> Self:
         copied: Self = super().__sklearn_clone__()  # type: ignore[misc]
-        _FITS[copied] = _fits_of(self)
+        _FITS[copied] = _FITS.setdefault(self, [])
         return copied
 
 
@@ -269,7 +268,7 @@ def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
     Warns of them, once in a process, unless a ledger counts them. Raises InvalidInput where `strict`.
     """
     strict, kind = validate.flag("strict", strict), type(step).__name__
-    if not _fits_of(step):
+    if not _FITS.get(step):
         return ()
     require(
         not strict, "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
@@ -285,7 +284,7 @@ def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
 
 def count_fit(step: Any) -> None:
     """Counts a fit, for the estimator and its clones."""
-    _fits_of(step).append(None)
+    _FITS.setdefault(step, []).append(None)
     take_turn(step)
 
 
@@ -314,10 +313,6 @@ def turn_of(step: Any) -> int:
 def count_anew(step: Any) -> None:
     """Counts its fits from now on, with those of clones that are made from now on."""
     _FITS[step] = []
-
-
-def _fits_of(step: Any) -> list[None]:
-    return _FITS.setdefault(step, [])
 
 
 _WIDER = (
@@ -481,11 +476,8 @@ def with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
 
 def filled(values: Any, blank: NDArray[np.intp], fill: Any) -> NDArray[Any]:
     """A copy of targets or weights with `fill` at these places, whatever stood there."""
-    column = typed(cells_of(values)).copy()
-    if column.dtype.kind in "OUSmM" or np.asarray(fill).dtype.kind not in "biuf":
-        cells = np.empty(column.shape, dtype=object)
-        cells[...] = column
-        cells[blank] = fill
-        return typed(cells)
-    column[blank] = fill
-    return column
+    column = typed(cells_of(values))
+    numbers = column.dtype.kind not in "OUSmM" and np.asarray(fill).dtype.kind in "biuf"
+    cells = column.copy() if numbers else column.astype(object)
+    cells[blank] = fill
+    return typed(cells)

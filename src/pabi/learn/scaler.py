@@ -107,8 +107,7 @@ class RankSearch:
             return ()
         ends: list[float] = []
         for share in self.shares:
-            target = min(max(share * count, self.margin), count - above)
-            ends += yield from self._around(target)
+            ends += yield from self._around(min(max(share * count, self.margin), count - above))
         return tuple(ends)
 
     def _around(self, target: float) -> Generator[Question, float, tuple[float, float]]:
@@ -121,8 +120,7 @@ class RankSearch:
             middle = (first + last) // 2
             count = yield Question(float(grid[middle]))
             first, last = (middle, last) if count < target else (first, middle)
-        ends = (float(grid[first]), float(grid[last]))
-        return (yield from _halved(target, *ends, _HALVINGS))
+        return (yield from _halved(target, float(grid[first]), float(grid[last]), _HALVINGS))
 
 
 def _halved(
@@ -145,9 +143,8 @@ def midpoints(low: float, high: float, times: int) -> list[float]:
 
 def questions_of(quantiles: int, *, bounded: bool) -> int:
     """How many counts of a column are asked: that of its values, and those of the searches."""
-    if bounded:
-        return 1 + quantiles * _HALVINGS_WITHIN
-    return 1 + quantiles * (math.ceil(math.log2(len(thresholds()) - 1)) + _HALVINGS)
+    anywhere = math.ceil(math.log2(len(thresholds()) - 1)) + _HALVINGS
+    return 1 + quantiles * (_HALVINGS_WITHIN if bounded else anywhere)
 
 
 def margin_of(noise_std: float, counts: int) -> float:

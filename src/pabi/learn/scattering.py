@@ -437,8 +437,7 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         size = max(1, _BATCH // (self.shape[0] * self.shape[1]))
         for first in range(0, len(images), size):
             rows = slice(first, first + size)
-            part = images[rows].reshape(-1, *self.shape)
-            yield rows, _scaled(part, float(self.scale))
+            yield rows, _scaled(images[rows].reshape(-1, *self.shape), float(self.scale))
 
 
 def _sides(shape: Any) -> tuple[int, int]:

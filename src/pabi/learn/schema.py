@@ -405,9 +405,7 @@ def class_set(classes: Any) -> NDArray[Any]:
 
 def numbers_in(y: Any) -> Any:
     """The targets of a table in memory as doubles, NaN where one is missing. Raises InvalidInput."""
-    if y is None or hasattr(y, "tocsr"):
-        return y
-    return doubles_of("y", targets_of(y))
+    return y if y is None or hasattr(y, "tocsr") else doubles_of("y", targets_of(y))
 
 
 def targets_of(y: Any) -> NDArray[Any]:
@@ -489,8 +487,7 @@ def sample_weights(stated: Any, most: Any, rows: int) -> Parts | None:
     weights = _numbers(stated, rows)
     if (weights > largest).any():
         warn_once(_BEYOND, UserWarning)
-    within = np.minimum(np.minimum(weights, largest) / largest, 1.0)
-    return Parts.of(within, "sample_weight")
+    return Parts.of(np.minimum(np.minimum(weights, largest) / largest, 1.0), "sample_weight")
 
 
 def _numbers(stated: Any, rows: int) -> Array:

@@ -82,11 +82,6 @@ class _Ticket:
     place: int
     key: bytes
 
-    @classmethod
-    def drawn(cls, generator: np.random.Generator, settings: int) -> Self:
-        """One for any of so many settings, all equally likely."""
-        return cls(int(generator.integers(settings)), generator.bytes(KEY_BYTES))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Trial:
@@ -399,7 +394,10 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         def search() -> _Trial:
             generator = source.generator()
             count = TrialLaw(plan.gamma, plan.shape).draw(generator)
-            tickets = (_Ticket.drawn(generator, len(sized)) for _ in range(count))
+            tickets = (
+                _Ticket(int(generator.integers(len(sized))), generator.bytes(KEY_BYTES))
+                for _ in range(count)
+            )
             every = map(trials, tickets) if machines is None else machines.results(trials, tickets)
             return max(every, key=attrgetter("score"))
 
@@ -574,10 +572,13 @@ def fit_on(
         sized = search._sized(tables, generator)
         search.plan_ = planned(search._target(0 if public else tables.scored), sized)
         del generator  # it would stand in this frame while trials run
-        again = fitted_before(search, strict=False)
-        around = () if machines is None else machines.assumed
-        sentences = (*of_users, *unknown, *again, *apart, *around)
-        certified = search._guarantee(sized, public).assuming(*sentences)
+        certified = search._guarantee(sized, public).assuming(
+            *of_users,
+            *unknown,
+            *fitted_before(search, strict=False),
+            *apart,
+            *(() if machines is None else machines.assumed),
+        )
         with reserved(search.ledger, certified, secret=source.secret):
             count_fit(search)
             best = search._best(tables, sized, source, machines)

@@ -375,11 +375,6 @@ class Tables:
         return None if self.groups is None else self.groups.users_of_rows()
 
     @property
-    def width(self) -> int:
-        """How many columns the features have."""
-        return _width_of(self.X, self.y)
-
-    @property
     def cells(self) -> Parts:
         """The targets, each as it is."""
         table = large_table(self.X)
@@ -388,9 +383,8 @@ class Tables:
     @property
     def scored(self) -> int:
         """How many score."""
-        if self.groups_scoring is not None:
-            return self.groups_scoring.users
-        return int(_num_samples(self.y_scoring))
+        groups = self.groups_scoring
+        return int(_num_samples(self.y_scoring)) if groups is None else groups.users
 
 
 def measured(
@@ -422,7 +416,7 @@ def _preceding(model: Any, tables: Tables) -> tuple[tuple[Guarantee, ...], int, 
     """(What the steps before the last one cost, how many columns they give, what is assumed of them): all of
     it is public."""
     if not isinstance(model, Pipeline) or len(model.steps) == 1:
-        return (), tables.width, ()
+        return (), _width_of(tables.X, tables.y), ()
     _refuse_before(model[:-1])
     fitted = counted_apart(clone(model[:-1]))
     with warnings.catch_warnings():
@@ -474,9 +468,8 @@ def _of_any_fit(guarantee: Guarantee) -> Guarantee:
 
 def _width_of(X: Any, y: Any) -> int:
     """How many columns the features have."""
-    if (table := large_table(X)) is not None:
-        return table.without(y).width()
-    return int(np.shape(X)[1])
+    table = large_table(X)
+    return int(np.shape(X)[1]) if table is None else table.without(y).width()
 
 
 def rows_of(X: Any, y: Any) -> int:

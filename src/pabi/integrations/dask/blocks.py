@@ -139,12 +139,16 @@ def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
                 field, f"expected cells, got {cells!r}: X is an array, without names"
             )
     parts = _delayed(X, _apart(y, weights)).reshape(-1).tolist()
-    beside = _beside("y", y, X.chunks[0]), _beside("weights", weights, X.chunks[0])
-    together = list(zip(parts, *beside, strict=True))
+    together = zip(
+        parts,
+        _beside("y", y, X.chunks[0]),
+        _beside("weights", weights, X.chunks[0]),
+        strict=True,
+    )
     columns = Columns(
         dtype=_type_of(X.dtype), target_dtype=_type_of(y.dtype) if _is_dask(y) else None
     )
-    return PartitionedTable(together, columns, assumed=_apart(y, weights))
+    return PartitionedTable(list(together), columns, assumed=_apart(y, weights))
 
 
 def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
@@ -161,12 +165,13 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
     columns = Columns(names, target, weight, storage(np.result_type(*kinds)), of_targets)
     parts = _delayed(X, _apart(y, weights))
     unknown = (math.nan,) * len(parts)
-    beside = (
+    together = zip(
+        parts,
         _beside("y", None if target else y, unknown),
         _beside("weights", None if weight else weights, unknown),
+        strict=True,
     )
-    together = list(zip(parts, *beside, strict=True))
-    return PartitionedTable(together, columns, assumed=_apart(y, weights))
+    return PartitionedTable(list(together), columns, assumed=_apart(y, weights))
 
 
 def _type_of(dtype: Any) -> np.dtype[Any]:
@@ -231,9 +236,8 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     data = table.data
     if isinstance(data, np.ndarray):
         return _of_mapped(data, y, weights)
-    files = getattr(data, "files", None)
-    if files is None:
-        raise InvalidInput("X", "expected files or a collection of dask's, got rows in memory")
+    files: Any = getattr(data, "files", None)
+    require(files is not None, "X", "expected files or a collection of dask's, got rows in memory")
     for field, cells in (("y", y), ("weights", weights)):
         require(
             isinstance(cells, str) or (field == "weights" and cells is None),
@@ -265,16 +269,23 @@ def _of_mapped(data: NDArray[Any], y: Any, weights: Any) -> PartitionedTable:
     )
     others = [cells for cells in (y, weights) if isinstance(cells, np.memmap)]
     sources = tuple(map(_file_of, [data, *others]))
-    beside = _beside_mapped("y", y, sizes), _beside_mapped("weights", weights, sizes)
-    parts = list(zip(_mapped(data, sizes), *beside, strict=True))
-    return PartitionedTable(parts, Columns(), sources, _apart(y, weights))
+    parts = zip(
+        _mapped(data, sizes),
+        _beside_mapped("y", y, sizes),
+        _beside_mapped("weights", weights, sizes),
+        strict=True,
+    )
+    return PartitionedTable(list(parts), Columns(), sources, _apart(y, weights))
 
 
 def _file_of(array: Any) -> Parts:
     """The file of a mapped array, as it is now. Raises InvalidInput where others would read other rows."""
     whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
-    if not (whole and array.flags.c_contiguous):
-        raise InvalidInput("X", "expected a whole file, its rows one after the other")
+    require(
+        whole and array.flags.c_contiguous,
+        "X",
+        "expected a whole file, its rows one after the other",
+    )
     source = array_parts(array, path=os.path.realpath(str(array.filename)))
     source.refuse_changed()  # it is noted before the rows are compared
     _require_its_file(array)
@@ -290,11 +301,10 @@ def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
 
 
 def _mapped(array: Any, sizes: Sequence[int]) -> Iterator[Read]:
-    row, offset = array.itemsize * math.prod(array.shape[1:]), array.offset
+    shape, offset, file = array.shape[1:], array.offset, os.path.realpath(str(array.filename))
     for size in sizes:
-        file = os.path.realpath(str(array.filename))
-        yield partial(mapped_rows, file, array.dtype, (size, *array.shape[1:]), offset)
-        offset += size * row
+        yield partial(mapped_rows, file, array.dtype, (size, *shape), offset)
+        offset += size * array.itemsize * math.prod(shape)
 
 
 def _require_its_file(array: Any) -> None:

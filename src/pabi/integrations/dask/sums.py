@@ -93,8 +93,7 @@ class Recipe:
     ) -> PerRecordGradients:
         """Those of some rows, with weights if there are some. Raises InvalidInput."""
         if self.loss is not None:
-            records = Records(X, **vars(self.declared))
-            linear = LossGradients(self.loss, records, y, self.classes)
+            linear = LossGradients(self.loss, Records(X, **vars(self.declared)), y, self.classes)
             return linear if weights is None else linear.weighted(weights)
         assert self.own is not None
         for name, values in (("X", X), ("y", y)):
@@ -209,14 +208,15 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
             "y" if name == "X" else name,
             "expected as many rows as X has",
         )
-        require(part.dtype.kind in PLAIN, name, f"expected numbers, got {_kind(part)}")
+        kind = "other objects" if part.dtype.kind == "O" else part.dtype
+        require(part.dtype.kind in PLAIN, name, f"expected numbers, got {kind}")
     if recipe.own is not None:
         X = _as_declared("X", X, recipe.columns.dtype)
         y = _as_declared("y", y, recipe.columns.target_dtype)
     signed = recipe.loss is not None and recipe.loss.response == "sign"
     check = 0
     for part in (X, y, *rest):
-        check = zlib.crc32(_bytes(part), check)
+        check = zlib.crc32(part.reshape(-1).view(np.uint8).data, check)
     return Partition(
         summary=Summary(
             number=number,
@@ -264,14 +264,6 @@ def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[An
 def _plain(column: Any) -> Any:
     """The cells of a series; anything else as it is."""
     return typed(cells_of(column)) if hasattr(column, "to_numpy") else column
-
-
-def _kind(cells: NDArray[Any]) -> str:
-    return "other objects" if cells.dtype.kind == "O" else str(cells.dtype)
-
-
-def _bytes(values: NDArray[Any]) -> Any:
-    return values.reshape(-1).view(np.uint8)
 
 
 TRUSTED = trusted("records, batches and hidden iterates")
@@ -417,8 +409,11 @@ class ClusterGradients(RemoteGradients):
             "X",
             f"expected shape (n, d), got rows of shape {features}",
         )
-        weights = np.ones(1) if recipe.weighted else None
-        return recipe.gradients(np.zeros((1, *features)), np.zeros((1, *target), int), weights)
+        return recipe.gradients(
+            np.zeros((1, *features)),
+            np.zeros((1, *target), int),
+            np.ones(1) if recipe.weighted else None,
+        )
 
 
 class _ClusterSum:
@@ -426,7 +421,6 @@ class _ClusterSum:
 
     def __init__(self, gradients: ClusterGradients, groups: UserRows | None) -> None:
         self._gradients, self._groups, self._number = gradients, groups, 0
-        self._ends = gradients.ends
 
     def __call__(self, x: Array, rows: Rows) -> Array:
         numbers = numbers_of(rows) if self._groups is None else self._groups.rows(rows)
@@ -438,11 +432,11 @@ class _ClusterSum:
 
     def _parts(self, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Rows, Any]]:
         """(partition, rows in it, their shares) of every partition that has some, in order."""
-        homes = np.searchsorted(self._ends, numbers, side="right")
+        homes = np.searchsorted(self._gradients.ends, numbers, side="right")
         by_home = np.argsort(homes, kind="stable")
         for part, some in _runs(homes[by_home], by_home):
             own = numbers[some]
-            first = int(self._ends[part - 1]) if part else 0
+            first = int(self._gradients.ends[part - 1]) if part else 0
             shares = None if self._groups is None else self._groups.shares[own]
             yield part, in_a_row(own - first), shares
 
@@ -566,8 +560,9 @@ def train(
     if per_record_gradients is None:
         recipe = replace(_of_loss(run, declared, blocks.columns, x0), weighted=weights is not None)
     else:
-        beside = vars(declared) | {"weights": weights}
-        recipe = _of_callable(run, beside, blocks.columns, per_record_gradients)
+        recipe = _of_callable(
+            run, vars(declared) | {"weights": weights}, blocks.columns, per_record_gradients
+        )
     gradients = ClusterGradients(client, recipe, blocks)
     if x0 is None and recipe.loss is not None:
         x0 = np.zeros(gradients.example.shape)

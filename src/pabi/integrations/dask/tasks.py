@@ -58,8 +58,8 @@ def arithmetic() -> str:
         gradients = LossGradients(loss, records, targets, classes)
         point = rng.standard_normal(gradients.shape)
         for anywhere in (False, True):
-            limit = Limit(1.0, 1.0, anywhere)
-            digest.update(gradients.clipped_sum(point, slice(0, _ROWS), limit).tobytes())
+            total = gradients.clipped_sum(point, slice(0, _ROWS), Limit(1.0, 1.0, anywhere))
+            digest.update(total.tobytes())
     return f"pabi {__version__}, numpy {np.__version__}, sums {digest.hexdigest()[:12]}"
 
 
@@ -241,8 +241,7 @@ class Cluster(Machines):
         try:
             while True:
                 for number, part in islice(questions, _AHEAD * self.together - len(futures)):
-                    place = (work, number)
-                    name = f"{self._noun}-{work}-{number}"
+                    name, place = f"{self._noun}-{work}-{number}", (work, number)
                     futures.append(self._submit(name, answer, shared, place, Hidden(part)))
                 if not futures:
                     return
@@ -340,8 +339,12 @@ def langevin(
     ----------
     docs, "I have a cluster"; docs, "Sampling".
     """
-    machines = Cluster(client, "chain", _SIGHT)
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
+    terms = Terms(
+        delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        machines=Cluster(client, "chain", _SIGHT),
+    )
     return langevin_on(terms, chain, gradient, x0, thin)
 
 
@@ -387,8 +390,12 @@ def diffusion(
     ----------
     docs, "I have a cluster"; docs, "Sampling".
     """
-    machines = Cluster(client, "chain", _SIGHT)
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
+    terms = Terms(
+        delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        machines=Cluster(client, "chain", _SIGHT),
+    )
     return diffusion_on(terms, diffusion, gradient, x0, domain, steps, chains, thin)
 
 
@@ -437,8 +444,12 @@ def gibbs_rejection(
     ----------
     docs, "I have a cluster"; docs, "Sampling".
     """
-    machines = Cluster(client, "draw", "records, noise, and how long every draw takes")
-    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
+    terms = Terms(
+        delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        machines=Cluster(client, "draw", "records, noise, and how long every draw takes"),
+    )
     return gibbs_rejection_on(
         terms, mechanism, loss_value, domain, draws, lipschitz, most_evaluations
     )

@@ -93,8 +93,7 @@ def _probed(jax: Any, closed: Any, products: list[VectorProduct]) -> Callable[..
     )
     # A module of its own, which `import jax` alone does not load.
     core = extra("jax.extend.core", "jax")
-    run: Callable[..., list[Any]] = core.jaxpr_as_fun(closed.replace(jaxpr=changed))
-    return run
+    return core.jaxpr_as_fun(closed.replace(jaxpr=changed))  # type: ignore[no-any-return]
 
 
 def gradients_of(

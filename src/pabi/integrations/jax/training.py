@@ -35,6 +35,7 @@ from pabi.execute.hiding import (
     Terms,
     checked,
     hides,
+    read_only,
     refuse_unenforceable,
     starting_point,
     unshown,
@@ -280,9 +281,9 @@ def train(
             return loop.last(start, records, randomness.generator())
 
         x, guarantee = terms.release(proven, execute)
-        last = jax.tree.map(_read_only, unravel(x))
-        noted = guarantee.noting({**released_notes({"x": x}), **note_of_whole(last)})
-        return JaxTrained(last, noted, run)
+        last = jax.tree.map(lambda leaf: read_only(np.array(leaf)), unravel(x))
+        notes = {**released_notes({"x": x}), **note_of_whole(last)}
+        return JaxTrained(last, guarantee.noting(notes), run)
 
 
 def _refuse_untrained(run: NoisySGD, optimizer: Any) -> None:
@@ -343,10 +344,10 @@ def _records(jax: Any, data: Any, n: int) -> Any:
         )
         raise InvalidInput("data", f"expected arrays of n = {n} rows each, got {seen}{stacked}")
     records = unshown("data", lambda: jax.tree.map(jax.numpy.asarray, data))
-    complex_number = jax.numpy.complexfloating
     require(
         not any(
-            jax.numpy.issubdtype(leaf.dtype, complex_number) for leaf in jax.tree.leaves(records)
+            jax.numpy.issubdtype(leaf.dtype, jax.numpy.complexfloating)
+            for leaf in jax.tree.leaves(records)
         ),
         "data",
         "expected real numbers, got complex ones",
@@ -437,12 +438,6 @@ def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
     refuse_callbacks(jax, "optimizer", traced)
 
 
-def _read_only(leaf: Any) -> Array:
-    values = np.array(leaf)
-    values.flags.writeable = False
-    return values
-
-
 class _Loop:
     """The steps of a run, compiled for parts of it that the device holds."""
 
@@ -531,8 +526,7 @@ def _width(run: NoisySGD) -> int:
 
 def _filled(batches: list[Any], width: int) -> Array:
     """(steps, width) row numbers, −1 where there is no record."""
-    widest = max([width, *(len(batch) for batch in batches)])
-    rows = np.full((len(batches), widest), -1)
+    rows = np.full((len(batches), max([width, *map(len, batches)])), -1)
     for filled, batch in zip(rows, batches, strict=True):
         filled[: len(batch)] = batch
     return rows
@@ -576,20 +570,21 @@ def from_batch_selection(strategy: Any, *, n: int, divisor: int) -> Batches:
         return _poisson(strategy, divisor)
     if type(strategy) is selection.BallsInBinsSampling:
         return _bins(strategy, n, divisor)
-    if type(strategy) is selection.FixedBatchSampling:
-        return _fixed(strategy, divisor)
-    raise _refusal(f"a {type(strategy).__name__}")
+    _require(type(strategy) is selection.FixedBatchSampling, f"a {type(strategy).__name__}")
+    return _fixed(strategy, divisor)
 
 
-def _refusal(what: str) -> InvalidInput:
-    return InvalidInput("strategy", f"expected batches that pabi has a scheme for, got {what}")
+def _require(holds: object, what: str) -> None:
+    """Raises InvalidInput that says what batches are otherwise."""
+    require(holds, "strategy", f"expected batches that pabi has a scheme for, got {what}")
 
 
 def _poisson(strategy: Any, divisor: int) -> Poisson:
-    if strategy.cycle_length != 1:
-        raise _refusal(f"Poisson sampling in a cycle of {strategy.cycle_length}")
-    if strategy.truncated_batch_size is not None:
-        raise _refusal("batches that are cut: one record's membership then depends on the others")
+    _require(strategy.cycle_length == 1, f"Poisson sampling in a cycle of {strategy.cycle_length}")
+    _require(
+        strategy.truncated_batch_size is None,
+        "batches that are cut: one record's membership then depends on the others",
+    )
     return Poisson(divisor, probability=strategy.sampling_prob)
 
 
@@ -604,8 +599,7 @@ def _bins(strategy: Any, n: int, divisor: int) -> BallsInBins:
 
 
 def _fixed(strategy: Any, divisor: int) -> FixedSize:
-    if strategy.replace:
-        raise _refusal("draws with replacement: a record can be in a batch twice")
+    _require(not strategy.replace, "draws with replacement: a record can be in a batch twice")
     require(
         strategy.batch_size == divisor,
         "divisor",

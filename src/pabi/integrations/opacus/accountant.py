@@ -94,12 +94,9 @@ class SeenSteps:
 
     def to_dict(self) -> dict[str, Any]:
         """A table of numbers and texts."""
-        settings = None if self.settings is None else self.settings.to_dict()
         return {
-            "noise_multiplier": self.noise_multiplier,
-            "sample_rate": self.sample_rate,
-            "count": self.count,
-            "settings": settings,
+            **vars(self),
+            "settings": None if self.settings is None else self.settings.to_dict(),
         }
 
     @classmethod
@@ -545,11 +542,12 @@ def _compare_rates(run: NoisySGD, seen: SeenSteps) -> None:
         "accumulated_iterations",
         f"expected one batch a step, as described, got {seen.settings.accumulated}",
     )
-    if not within_a_number(rate_of(run), seen.sample_rate):
-        raise InvalidInput(
-            "sample_rate",
-            f"expected {exact(rate_of(run))}, as described, got {exact(seen.sample_rate)}",
-        )
+    rate = rate_of(run)
+    require(
+        within_a_number(rate, seen.sample_rate),
+        "sample_rate",
+        f"expected {exact(rate)}, as described, got {exact(seen.sample_rate)}",
+    )
 
 
 def _compare_divisor(run: NoisySGD, settings: StepSettings, sizes: np.ndarray[Any, Any]) -> None:

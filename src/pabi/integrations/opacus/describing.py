@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def check_loader(loader: Any, accountant: Any = None, *, strict: bool = False) -
     """
     strict = validate.flag("strict", strict)
     require_loader(loader)
-    findings = LoaderFindings([*_of_batches(loader, accountant), *_of_sizes(loader)])
+    findings = LoaderFindings(_findings(loader, accountant))
     for finding in findings:
         require(not strict or finding.severity == NOTE, "loader", str(finding))
     return findings
@@ -168,30 +167,29 @@ def require_loader(loader: Any) -> None:
 def drawn_by(loader: Any) -> DrawnBatches:
     """How a loader draws batches. The size of Poisson batches is the expected one, rounded down."""
     require_loader(loader)
-    if isinstance(loader.dataset, _data.IterableDataset):
-        raise _refusal("an IterableDataset, whose order and batches nobody can say")
-    if repeats(loader.dataset):
-        raise _refusal(REPEATED)
-    if replaced := [name for name in _DRAWING if _is_own(loader, name)]:
-        raise _refusal(f"those of a {type(loader).__name__} with a {replaced[0]} of its own")
+    endless = isinstance(loader.dataset, _data.IterableDataset)
+    _require(not endless, "an IterableDataset, whose order and batches nobody can say")
+    _require(not repeats(loader.dataset), REPEATED)
+    own = next((name for name in _DRAWING if _is_own(loader, name)), None)
+    _require(own is None, f"those of a {type(loader).__name__} with a {own} of its own")
     sampler = loader.batch_sampler
     n = len(loader.dataset)
     # PyTorch's own would put several batches of pabi's into one.
     inner = None if type(sampler) is _data.BatchSampler else getattr(sampler, "sampler", None)
     for holder in (sampler, inner):
-        scheme, own = getattr(holder, "scheme", None), getattr(holder, "n", n)
+        scheme, of = getattr(holder, "scheme", None), getattr(holder, "n", n)
         if isinstance(scheme, Batches):  # those of pabi's own samplers say what they draw
-            if own != n:
-                raise _refusal(f"a sampler of {own} of {n} records")
-            if isinstance(scheme, Poisson):  # Opacus is told 1/len(loader), which can be less
-                drawing = "let make_private draw them, with poisson_sampling=True"
-                raise _refusal(f"those of a {type(holder).__name__}: {drawing}")
+            _require(of == n, f"a sampler of {of} of {n} records")
+            drawing = "let make_private draw them, with poisson_sampling=True"
+            # Opacus is told 1/len(loader), which can be less.
+            _require(
+                not isinstance(scheme, Poisson), f"those of a {type(holder).__name__}: {drawing}"
+            )
             return DrawnBatches(scheme, n, scheme.per_epoch(n))
     if type(sampler) is _uniform.UniformWithReplacementSampler:
         return _poisson(loader, n)
-    if type(sampler) is _data.BatchSampler:
-        return _listed(sampler, n)
-    raise _refusal(_unsupported(sampler))
+    _require(type(sampler) is _data.BatchSampler, _unsupported(sampler))
+    return _listed(sampler, n)
 
 
 # What of a loader says which batches it hands out.
@@ -214,8 +212,9 @@ def probability_of(rate: float) -> float:
     return min(1.0, float(Fraction(math.ceil(Fraction(max(rate, cast)) * unit), unit)))
 
 
-def _refusal(what: str) -> InvalidInput:
-    return InvalidInput("loader", f"expected batches that pabi has a scheme for, got {what}")
+def _require(holds: object, what: str) -> None:
+    """Raises InvalidInput that says what batches are otherwise."""
+    require(holds, "loader", f"expected batches that pabi has a scheme for, got {what}")
 
 
 def _unsupported(sampler: Any) -> str:
@@ -228,8 +227,7 @@ def _unsupported(sampler: Any) -> str:
 
 def _poisson(loader: Any, n: int) -> DrawnBatches:
     sampler = loader.batch_sampler
-    if sampler.num_samples != n:
-        raise _refusal(f"a sampler of {sampler.num_samples} of {n} records")
+    _require(sampler.num_samples == n, f"a sampler of {sampler.num_samples} of {n} records")
     # len(loader) is ⌊1/rate⌋, which rounding makes one less for some rates, such as 1/93. Opacus is then told
     # the larger rate, and so is pabi: a larger probability never costs less.
     probability = probability_of(max(float(sampler.sample_rate), 1.0 / len(loader)))
@@ -240,19 +238,23 @@ def _poisson(loader: Any, n: int) -> DrawnBatches:
 def _listed(batches: Any, n: int) -> DrawnBatches:
     """A list of the records, cut into batches."""
     sampler, size = batches.sampler, int(batches.batch_size)
-    if type(sampler) not in (_data.RandomSampler, _data.SequentialSampler):
-        raise _refusal(f"the records in the order of a {type(sampler).__name__}")
-    if getattr(sampler, "replacement", False):
-        raise _refusal("records drawn with replacement, so that one can be in a batch twice")
-    if len(sampler) != n or len(sampler.data_source) != n:
-        raise _refusal(f"a sampler of {len(sampler)} of {n} records")
-    shuffled = type(sampler) is _data.RandomSampler
+    _require(
+        type(sampler) in (_data.RandomSampler, _data.SequentialSampler),
+        f"the records in the order of a {type(sampler).__name__}",
+    )
+    _require(
+        not getattr(sampler, "replacement", False),
+        "records drawn with replacement, so that one can be in a batch twice",
+    )
+    _require(
+        len(sampler) == n == len(sampler.data_source),
+        f"a sampler of {len(sampler)} of {n} records",
+    )
     rest = n % size if batches.drop_last else 0
-    if rest == n:
-        raise _refusal(f"no batches: drop_last=True, and {n} records are fewer than {size}")
+    _require(rest < n, f"no batches: drop_last=True, and {n} records are fewer than {size}")
     if size >= n:
         return DrawnBatches(FullBatch(), n, 1)
-    if shuffled:
+    if type(sampler) is _data.RandomSampler:
         reshuffled = Reshuffle(size, spare=rest)
         return DrawnBatches(reshuffled, n, reshuffled.per_epoch(n))
     return DrawnBatches(Cyclic(size), n - rest, Cyclic(size).per_epoch(n - rest))
@@ -261,10 +263,7 @@ def _listed(batches: Any, n: int) -> DrawnBatches:
 # Findings.
 
 
-def _of_batches(loader: Any, accountant: Any) -> list[LoaderFinding]:
-    """Whether batches are drawn as the accountant charges for."""
-    run = getattr(accountant, "run", None)
-    ours = hasattr(accountant, "describe")
+def _findings(loader: Any, accountant: Any) -> list[LoaderFinding]:
     try:
         drawn = drawn_by(loader)
     except InvalidInput as refusal:
@@ -272,7 +271,13 @@ def _of_batches(loader: Any, accountant: Any) -> list[LoaderFinding]:
             return [LoaderFinding("records", WRONG, f"the loader has {REPEATED}")]
         subject = "drop_last" if getattr(loader, "drop_last", False) else "sampler"
         return [LoaderFinding(subject, _severity(loader), str(refusal).partition(": ")[2])]
-    if ours and run is None:
+    return [*_of_batches(drawn, accountant), *_of_sizes(loader, drawn)]
+
+
+def _of_batches(drawn: DrawnBatches, accountant: Any) -> list[LoaderFinding]:
+    """Whether batches are drawn as the accountant charges for."""
+    run = getattr(accountant, "run", None)
+    if run is None and hasattr(accountant, "describe"):
         return [LoaderFinding("run", UNKNOWN, "the accountant has no run yet: describe(run)")]
     if run is not None:
         return _against(run, drawn)
@@ -291,8 +296,7 @@ def _of_batches(loader: Any, accountant: Any) -> list[LoaderFinding]:
 def _severity(loader: Any) -> str:
     """Of a loader without a scheme: wrong where it is clear what it does, and that it is another thing."""
     sampler = getattr(loader.batch_sampler, "sampler", None)
-    clear = type(sampler) is _data.RandomSampler
-    return WRONG if clear else UNKNOWN
+    return WRONG if type(sampler) is _data.RandomSampler else UNKNOWN
 
 
 def _against(run: NoisySGD, drawn: DrawnBatches) -> list[LoaderFinding]:
@@ -334,18 +338,13 @@ def within_a_number(rate: float, other: float) -> bool:
     return abs(rate - other) <= 2.0**-23
 
 
-def _of_sizes(loader: Any) -> list[LoaderFinding]:
+def _of_sizes(loader: Any, drawn: DrawnBatches) -> list[LoaderFinding]:
     """What a batch size does that does not divide the number of records."""
-    try:
-        drawn = drawn_by(loader)
-    except InvalidInput:
-        return []
     n, batches = drawn.n, drawn.batches
     if isinstance(batches, Poisson):
         return _of_rate(loader)
     findings = []
-    left_out = _of_left_out(loader, drawn)
-    if left_out:
+    if left_out := _of_left_out(loader, drawn):
         findings.append(LoaderFinding("drop_last", NOTE, left_out))
     sizes = batches.order(n, drawn.steps).sizes
     if isinstance(sizes, FixedSizes) and sizes.last != sizes.size:
@@ -371,18 +370,14 @@ def _of_left_out(loader: Any, drawn: DrawnBatches) -> str:
             f"{batches.spare} of {n} records are in no batch of an epoch, others every epoch: the run has "
             f"{n}, and {batches}, as from_opacus describes it"
         )
-    other = _next_that_leaves_some(n, batches.size)
+    # The next larger size of which n is no multiple.
+    other = next((size for size in range(batches.size + 1, n) if n % size), None)
     if other is None:
         return ""
     return (
         f"batches of {batches.size} leave none of {n} records out, and batches of {other} would leave some: "
         "their secret order is worth more then, where every iterate is released"
     )
-
-
-def _next_that_leaves_some(n: int, size: int) -> int | None:
-    """The next larger size of which n is no multiple, None where there is none below n."""
-    return next((other for other in range(size + 1, n) if n % other), None)
 
 
 def _of_rate(loader: Any) -> list[LoaderFinding]:
@@ -396,7 +391,6 @@ def _of_rate(loader: Any) -> list[LoaderFinding]:
     return [LoaderFinding("probability", NOTE, message)]
 
 
-_PASSES: validate.Check = partial(validate.integer, at_least=1)
 Shapes = tuple[tuple[int, ...], ...]
 _ADDED = 1e-6  # to norms, by Opacus, before it divides the clipping norm by them
 
@@ -467,7 +461,7 @@ def from_opacus(
     """
     step, drawn = settings_of(optimizer), drawn_by(loader)
     refuse_other_weights(loss, step.shapes)
-    passes = _PASSES("epochs", epochs)
+    passes = validate.integer("epochs", epochs, at_least=1)
     every = EVERY("scheduler_every", scheduler_every)
     rates, update = learning_rates(optimizer, scheduler, passes, steps=drawn.steps, every=every)
     scale, batches = scaled(drawn, step.divisor)
@@ -539,8 +533,7 @@ def refuse_other_weights(loss: Loss, shapes: Shapes) -> None:
 
 
 def _refuse_other_outputs(loss: Loss, outputs: int) -> None:
-    parameters = dict(loss.parameters)
-    response, classes = LINEAR_LOSSES[loss.kind].response, parameters.get("classes")
+    response, classes = LINEAR_LOSSES[loss.kind].response, dict(loss.parameters).get("classes")
     if response in ("sign", "number"):
         expected, fits = "1 output", outputs == 1
     elif classes is not None:

@@ -98,9 +98,8 @@ class WatchedSteps:
             *(each for each in inner._optimizer_step_post_hooks.values() if each != self._keep),
             *_torch_optimizers._global_optimizer_pre_hooks.values(),
             *_torch_optimizers._global_optimizer_post_hooks.values(),
+            *(p for p in self._parameters if p._backward_hooks or p._post_accumulate_grad_hooks),
         ]
-        others += [p for p in self._parameters if p._backward_hooks]
-        others += [p for p in self._parameters if p._post_accumulate_grad_hooks]
         if others:
             strangers.append("hooks on parameters or around torch's step")
         if strangers:
@@ -117,20 +116,14 @@ class WatchedSteps:
 
 def refuse_short_numbers(optimizer: Any) -> None:
     """Raises InvalidInput where parameters or gradients are no numbers of single or double precision."""
-    seen = [parameter.dtype for parameter in optimizer.params]
-    seen += [part.dtype for parameter in optimizer.params for part in _samples(parameter)]
-    for dtype in seen:
+    samples = (part for parameter in optimizer.params for part in _samples(parameter))
+    for part in (*optimizer.params, *samples):
         require(
-            dtype in _FLOATS,
+            part.dtype in _FLOATS,
             "dtype",
-            f"expected parameters and gradients of float32 or float64, got {dtype}: how shorter numbers "
-            "round, and what complex ones mean, no guarantee covers",
+            f"expected parameters and gradients of float32 or float64, got {part.dtype}: how shorter "
+            "numbers round, and what complex ones mean, no guarantee covers",
         )
-
-
-def shapes_of(optimizer: Any) -> tuple[tuple[int, ...], ...]:
-    """Of all parameters that it trains."""
-    return tuple(tuple(map(int, parameter.shape)) for parameter in optimizer.params)
 
 
 def is_reproducible(optimizer: Any) -> bool:
@@ -138,12 +131,8 @@ def is_reproducible(optimizer: Any) -> bool:
     if optimizer.secure_mode:
         return False
     devices = {parameter.device for parameter in optimizer.params}
-    seeds = [_torch.initial_seed()]
-    seeds += [
-        _torch.cuda.default_generators[d.index or 0].initial_seed()
-        for d in devices
-        if d.type == "cuda"
-    ]
+    own = [_torch.cuda.default_generators[d.index or 0] for d in devices if d.type == "cuda"]
+    seeds = [_torch.initial_seed(), *(generator.initial_seed() for generator in own)]
     return optimizer.generator is not None or any(seed < _SEEDED for seed in seeds)
 
 
@@ -262,7 +251,7 @@ def settings_of(optimizer: Any) -> StepSettings:
         update=update_of(optimizer.original_optimizer, groups),
         clipping=clipping,
         secure=bool(optimizer.secure_mode),
-        shapes=shapes_of(optimizer),
+        shapes=tuple(tuple(map(int, parameter.shape)) for parameter in optimizer.params),
         seeded=is_reproducible(optimizer),
     )
 

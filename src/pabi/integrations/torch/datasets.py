@@ -127,8 +127,9 @@ class Pairs:
             inputs, targets = self.tensors
             chosen = torch().as_tensor(rows)
             return _pair((inputs[chosen], targets[chosen]))
-        records = self.dataset
-        return unshown("dataset", lambda: _stacked(self._like, [records[int(i)] for i in rows]))
+        return unshown(
+            "dataset", lambda: _stacked(self._like, [self.dataset[int(i)] for i in rows])
+        )
 
     @cached_property
     def _like(self) -> tuple[Any, Any]:
@@ -153,9 +154,8 @@ class Pairs:
 
 def _stacked(like: tuple[Any, Any], records: list[Any]) -> tuple[Any, Any]:
     """(inputs, targets) in memory whose layout, by which kernels are chosen, no record has a say in."""
-    pytorch = torch()
     inputs, targets = (
-        pytorch.empty((len(records), *part.shape), dtype=part.dtype) for part in like
+        torch().empty((len(records), *part.shape), dtype=part.dtype) for part in like
     )
     for row, record in enumerate(records):
         for part, value in zip((inputs, targets), _converted(record), strict=True):
@@ -466,5 +466,5 @@ class ModuleTask:
 
     def execute(self, gradients: PerRecordGradients, start: Array) -> Trained:
         """The last iterate, of what is reserved already."""
-        reserved = replace(self.options, ledger=None, proven=self.proven)
-        return train_and_keep(None, self.run, gradients, start, reserved)
+        own = replace(self.options, ledger=None, proven=self.proven)
+        return train_and_keep(None, self.run, gradients, start, own)

@@ -7,9 +7,9 @@ that the run describes; on the CPU it is the very computation of `pabi.learn.tra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -89,11 +89,6 @@ class Head:
         """K."""
         return int(self.layer.out_features)
 
-    @property
-    def has_bias(self) -> bool:
-        """Whether it adds a constant."""
-        return self.layer.bias is not None
-
     def weights(self, scaling: float | None) -> Array:
         """(width, K) its weights, with those of a last feature of constant `scaling` for the bias."""
         weights: Array = array_of(self.layer.weight).astype(np.float64).T
@@ -145,8 +140,7 @@ class Head:
         if self.bare:
             _refuse_shape(tuple(like.shape[1:]), self.width)
             return False
-        on = _on(self.layer.weight.device)
-        together = _together(pairs)
+        on, together = methodcaller("to", self.layer.weight.device), _together(pairs)
         refuse_dependent(self.module, lambda x: self._pass(on(x))[0], like, "eval", together)
         refuse_random(lambda x: self._pass(on(x))[0], like, together)
         offset = tried(lambda x: self._checked_offset(on(x)), made_up(like, together, 0))
@@ -192,7 +186,7 @@ class Head:
         self, pairs: Pairs, offset: bool = False
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
         """((n, width) features, (n, …) targets, (n, K) offsets or None) of all records, row by row."""
-        on = _on(self.layer.weight.device)
+        on = methodcaller("to", self.layer.weight.device)
         if self.bare and pairs.tensors is not None:
             inputs, targets = pairs.tensors
             return array_of(inputs), _targets(array_of(targets)), None
@@ -259,10 +253,6 @@ def _refuse_shared(module: Any, layer: Any) -> None:
 
 def _refuse_shape(shape: tuple[int, ...], width: int) -> None:
     require(shape == (width,), "head", f"expected {width} features a record, got shape {shape}")
-
-
-def _on(device: Any) -> Callable[[Any], Any]:
-    return lambda tensor: tensor.to(device)
 
 
 def _targets(targets: NDArray[Any]) -> NDArray[Any]:
@@ -388,7 +378,8 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         # beside it.
         equal = loss.response in ("sign", "class") and not offset
         seen = _seen(records, task, moments, *before, device=device, equal=equal)
-        gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
+        classes = head.outputs if loss.response == "class" else None
+        gradients = LossGradients(loss, seen.records, targets, classes)
         _refuse_other_targets(gradients, weights)
         if offsets is not None:
             gradients = shifted(gradients, offsets)
@@ -425,10 +416,6 @@ def _executable(head: Head, stated: Loss) -> LinearLoss:
     return loss
 
 
-def _classes(head: Head, loss: LinearLoss) -> int | None:
-    return head.outputs if loss.response == "class" else None
-
-
 def _refuse_other_targets(gradients: LossGradients, weights: Array) -> None:
     """Raises InvalidInput where targets of K numbers are not as many as the head has outputs."""
     outputs = gradients.shape[1] if len(gradients.shape) == 2 else 1
@@ -444,9 +431,8 @@ def _refuse_other_targets(gradients: LossGradients, weights: Array) -> None:
 
 def _largest(loss: Loss, moments: NoisySecondMoments | None) -> float:
     """The norm that features may have, the constant of a bias included."""
-    if moments is None:
-        return float(dict(loss.parameters)["feature_norm"])
-    return moments.feature_norm
+    stated = dict(loss.parameters)["feature_norm"] if moments is None else moments.feature_norm
+    return float(stated)
 
 
 def _norm_beside(norm: float, scaling: float | None) -> float:
@@ -467,9 +453,8 @@ def _norm_beside(norm: float, scaling: float | None) -> float:
 
 
 def _records(features: NDArray[Any], norm: float, scaling: float | None, device: Any) -> Records:
-    if device is None:
-        return Records(features, norm, scaling)
-    return DeviceRecords(features, norm, scaling, device)
+    own = features, norm, scaling
+    return Records(*own) if device is None else DeviceRecords(*own, device)
 
 
 def _seen(
@@ -484,8 +469,7 @@ def _seen(
     if moments is None:
         return _Seen(records, None, ())
     terms = replace(task.options, ledger=None, proven=before[0])
-    release = released_moments(terms, moments, records)
-    norm = _largest(task.run.loss, None)
+    release, norm = released_moments(terms, moments, records), _largest(task.run.loss, None)
     row_map = whitening(release.values, moments, norm=norm, equal=equal)
     images = _records(row_map.table(records), norm, None, device)
     return _Seen(images, row_map, (release.guarantee,))

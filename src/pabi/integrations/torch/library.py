@@ -11,7 +11,6 @@ import numpy as np
 
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.blocks import Rows, part_of, rows_in
 from pabi.execute.records import MOST_ROWS, Records, RowBlock
 from pabi.numbers import validate
@@ -120,11 +119,6 @@ _TWINS = {
     "HuberLoss": _Twin(("huber", "squared"), {}, _of_threshold),
     "PoissonNLLLoss": _Twin(("poisson",), {"log_input": True, "full": False}),
 }
-
-
-def is_linear(loss: Loss) -> bool:
-    """Whether it is a loss of a linear model, which its parameters describe in full."""
-    return loss.kind in LINEAR_LOSSES
 
 
 def refuse_another(loss: Any, stated: Loss) -> None:

@@ -18,7 +18,6 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import batch_rows, fits
-from pabi.execute.blocks import Rows
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.records import numbers_of
 from pabi.integrations.torch.library import torch
@@ -67,9 +66,9 @@ class SecretSampler:
             require(
                 own == self._pass, "sampler", "expected one pass at a time: another one was begun"
             )
-            rows = _listed(self._batches.batch(step))
+            rows = self._batches.batch(step)
             self._given = step + 1
-            yield rows
+            yield [] if rows is None else np.asarray(numbers_of(rows)).tolist()
 
     def state_dict(self, used: int | None = None) -> dict[str, Any]:
         """What is needed to go on in the middle of an epoch, in plain numbers and texts.
@@ -98,11 +97,10 @@ class SecretSampler:
         count = most if used is None else validate.integer("used", used, at_least=0, at_most=most)
         count %= self._per_epoch
         secret = self._batches.secret
-        order = None if secret is None or not self._keeps(count) else secret.tolist()
         return {
             "batches": to_dict(self._run)["batches"],
             "n": self.n,
-            "order": order,
+            "order": None if secret is None or not self._keeps(count) else secret.tolist(),
             "secret": self.secret,
             "used": count,
         }
@@ -388,10 +386,6 @@ def _without_rows(batch: Any) -> Any:
         return []
     parts = [_without_rows(part) for part in batch]
     return type(batch)(*parts) if hasattr(batch, "_fields") else parts
-
-
-def _listed(rows: Rows | None) -> list[int]:
-    return [] if rows is None else np.asarray(numbers_of(rows)).tolist()
 
 
 def _order(stored: Any) -> NDArray[np.intp] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger, check_ledger
 from pabi.describe.runs import OF_THE_RUN, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
+from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.computed_steps import paid_for, settled
 from pabi.execute.engine import Trained, TrainOptions
 from pabi.execute.hiding import refuse_unenforceable, unshown
@@ -39,7 +39,6 @@ from pabi.integrations.torch.library import (
     checked_module,
     device_named,
     device_of,
-    is_linear,
     refuse_another,
     refuse_other_ranks,
     torch,
@@ -87,7 +86,8 @@ class ModuleGradients:
 
     def __call__(self, x: Array, rows: NDArray[np.intp]) -> Array:
         """The gradients of these rows."""
-        parts = [self._of(x, rows[part]) for part in _parts(len(rows), self.chunk)]
+        starts = range(0, len(rows), self.chunk)
+        parts = [self._of(x, rows[first : first + self.chunk]) for first in starts]
         return np.concatenate(parts) if parts else np.zeros((0, len(x)))
 
     def set_parameters(self, module: Any, x: Array) -> None:
@@ -103,8 +103,7 @@ class ModuleGradients:
         """
         inputs, targets = self._pairs.some([0])
         mode = "train" if self._module.training else "eval"
-        together = max(ROWS, self.chunk)
-        refuse_dependent(self._module, lambda rows: self._outputs(rows), inputs, mode, together)
+        refuse_dependent(self._module, self._outputs, inputs, mode, max(ROWS, self.chunk))
         rows, answers = made_up(inputs, self.chunk, 2), made_up(targets, self.chunk, 2)
         others = made_up(inputs, self.chunk, 3)
         others[0] = rows[0]
@@ -158,8 +157,7 @@ class ModuleGradients:
 
     def _parameters(self, x: Array) -> dict[str, Any]:
         whole = torch().as_tensor(np.array(x)).to(self._device, self._dtype)
-        sizes = [shape.numel() for shape in self._shapes]
-        parts = whole.split(sizes)
+        parts = whole.split([shape.numel() for shape in self._shapes])
         return {
             name: part.reshape(shape)
             for name, part, shape in zip(self._names, parts, self._shapes, strict=True)
@@ -178,18 +176,12 @@ def _vectorised(module: Any, loss: Any) -> Any:
     return func.vmap(func.grad(value), in_dims=(None, 0, 0), randomness="different")
 
 
-def _parts(count: int, size: int) -> Iterator[slice]:
-    for first in range(0, count, size):
-        yield slice(first, first + size)
-
-
 # Trains all parameters of a module, by the clipped gradients of every record.
 
 
 def start_of(module: Any) -> Array:
     """The trainable parameters of a module, one after another, as doubles."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    flat = [array_of(p).astype(np.float64).ravel() for p in parameters]
+    flat = [array_of(p).astype(np.float64).ravel() for p in module.parameters() if p.requires_grad]
     return np.concatenate(flat) if flat else np.zeros(0)
 
 
@@ -404,7 +396,8 @@ def train(
     if name is not None:
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
         last = Head(own, name)
-        preparation = Preparation(scaling if last.has_bias else None, precondition, place)
+        biased = last.layer.bias is not None
+        preparation = Preparation(scaling if biased else None, precondition, place)
         weights = last.weights(preparation.scaling)
         of_steps = weights.shape, float(np.linalg.norm(weights))
         if target is None:
@@ -431,13 +424,12 @@ def train(
     else:
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)
         result = train_module(own, fresh, loss=loss, task=task, chunk=at_once, device=place)
-    guarantee = result.guarantee.noting(note_of_whole(fresh))
-    return TrainedModule(result.x, guarantee, run, fresh)
+    return TrainedModule(result.x, result.guarantee.noting(note_of_whole(fresh)), run, fresh)
 
 
 def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:
     require(
-        is_linear(run.loss),
+        run.loss.kind in LINEAR_LOSSES,
         "run",
         f"expected a loss of a linear model, such as Loss.softmax, got {run.loss.kind}",
     )
@@ -446,7 +438,7 @@ def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:
 
 def _refuse_without_head(run: NoisySGD, precondition: Any) -> None:
     require(
-        not is_linear(run.loss),
+        run.loss.kind not in LINEAR_LOSSES,
         "head",
         f"missing: {run.loss.kind} is the loss of a linear layer; name it, or state what holds of the "
         "whole module, such as Loss.unknown()",
@@ -529,7 +521,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Guarantee:
     ----------
     docs, "I have a PyTorch model".
     """
-    content = _read(path)
+    content = _checked(path, _loaded(path, _SAVED))
     guarantee = Guarantee.from_json(content["guarantee"])
     _refuse_another(str(os.fspath(path)), content["state_dict"], guarantee)
     try:
@@ -598,10 +590,6 @@ def _repeats(tensor: Any) -> bool:
     return bool(tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes())
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    return _checked(path, _loaded(path, _SAVED))
-
-
 def _loaded(path: str | os.PathLike[str], expected: str) -> Any:
     pytorch = torch()
     try:
@@ -613,14 +601,17 @@ def _loaded(path: str | os.PathLike[str], expected: str) -> Any:
 
 
 def _checked(path: str | os.PathLike[str], content: Any) -> dict[str, Any]:
-    if not isinstance(content, dict) or set(content) != _KEYS or content["format"] != FORMAT:
-        raise InvalidInput(str(os.fspath(path)), _SAVED)
+    ours = isinstance(content, dict) and set(content) == _KEYS and content["format"] == FORMAT
+    require(ours, str(os.fspath(path)), _SAVED)
     version = content["version"]
-    if type(version) is not int or version != VERSION:  # a tensor is equal to it number by number
-        raise InvalidInput("version", f"expected {VERSION}, got {validate.excerpt(version)}")
+    require(
+        type(version) is int and version == VERSION,  # a tensor is equal to it number by number
+        "version",
+        f"expected {VERSION}, got {validate.excerpt(version)}",
+    )
     require(
         isinstance(content["state_dict"], dict) and isinstance(content["guarantee"], str),
         str(os.fspath(path)),
         _SAVED,
     )
-    return content
+    return content  # type: ignore[no-any-return]

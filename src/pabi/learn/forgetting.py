@@ -6,7 +6,7 @@ import datetime
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,8 +80,6 @@ class Wanted(NamedTuple):
 
 class ForgettingModel(HasCoefficients):
     """What an estimator needs to forget; it knows states and requests, not losses."""
-
-    _BLANK: ClassVar[float] = 0.0  # a target in place of one that is blank
 
     def forget(
         self,
@@ -393,8 +391,9 @@ class ForgettingModel(HasCoefficients):
                 f"expected {n} rows as in the fit, forgotten ones may be blank, got {count}",
             )
         labels = getattr(self, "classes_", None)
-        fill = self._BLANK if labels is None else labels[0]
         rows: Parts = self._read(with_blanks(X, blank, wiped))
+        # In place of a blank target.
+        fill = 0.0 if labels is None else labels[0]
         seen, own = self._seen_targets(filled(y, blank, fill))
         if weights is not None:
             weights = filled(weights, blank, 0.0)

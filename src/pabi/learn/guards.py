@@ -27,7 +27,6 @@ from pabi.numbers.validate import flag
 # of another library are not, whatever they do.
 
 
-_OURS = "pabi."
 # What a fitted step may hold that says nothing of the records but how many columns they have.
 _SHAPE = frozenset(
     {
@@ -51,7 +50,7 @@ def public_name(step: Any) -> str:
 
 def is_ours(step: Any) -> bool:
     """Whether it is of pabi's own, where nothing is learnt without a guarantee; a subclass is not."""
-    return public_name(step).startswith(_OURS)
+    return public_name(step).startswith("pabi.")
 
 
 def is_plain_memory(memory: Any) -> bool:
@@ -214,8 +213,10 @@ LABEL_SETS = frozenset(
 
 def steps_within(step: Any) -> list[tuple[str, Any]] | None:
     """(name, step) of what a known holder has within it and fits once; None of any other step."""
-    name = public_name(step)
-    return list(_HOLDERS[name](step)) if name in _HOLDERS else None
+    if (name := public_name(step)) not in _HOLDERS:
+        return None
+    # Without "passthrough", "drop".
+    return [(at, one) for at, one in _HOLDERS[name](step) if not isinstance(one, str | None)]
 
 
 def inner_steps(step: Any) -> Iterator[tuple[str, Any]]:
@@ -399,7 +400,7 @@ def refusal(finding: StepFinding, advice: str = "") -> InvalidInput:
 
 def findings_in(step: Any, path: str = "") -> Iterator[StepFinding]:
     """What is found of a step and of all steps within it, but for units."""
-    if step is None or isinstance(step, str):  # "passthrough", "drop"
+    if isinstance(step, str | None):
         return
     kind, here = type(step).__name__, path or type(step).__name__.lower()
     within = steps_within(step)
@@ -467,8 +468,6 @@ def _of_units(pipeline: Any, groups: bool | None) -> Iterator[StepFinding]:
 
 def _every_step(path: str, step: Any) -> Iterator[tuple[str, Any]]:
     """(path, step) of a step and of all within it."""
-    if step is None or isinstance(step, str):
-        return
     yield path or type(step).__name__.lower(), step
     within = steps_within(step)
     for name, part in inner_steps(step) if within is None else within:
@@ -481,8 +480,6 @@ def _reached(step: Any, routing: bool, alone: bool) -> Iterator[Any]:
     `routing`: whether scikit-learn routes metadata; otherwise whoever fits a pipeline names steps one by one,
     and forgets some, unless one is `alone`.
     """
-    if step is None or isinstance(step, str):
-        return
     if routing and is_private(step):
         gets = step._get_metadata_request().fit.requests.get("groups")
     else:

@@ -236,7 +236,6 @@ def learns_levels(step: PrivateCategories) -> bool:
             return isinstance(other, str)
 
 
-_GAPLESS = "biu"  # kinds of numpy's types that have no missing values
 _STRATEGIES = ("mean", "median", "most_frequent", "constant")
 _HALF = (0.5,)
 
@@ -405,7 +404,7 @@ def _most_frequent(counts: Mapping[str, float]) -> str | None:
 
 
 def _gaps(table: NDArray[Any]) -> NDArray[np.bool_]:
-    if table.dtype.kind in _GAPLESS:
+    if table.dtype.kind in "biu":  # which have no missing values
         return np.zeros(table.shape, dtype=bool)
     if table.dtype.kind == "f":
         return np.asarray(np.isnan(table))

@@ -513,8 +513,6 @@ def _bare(model: Any) -> Iterator[Any]:
 
 def _parts_of(path: str, step: Any) -> Iterator[tuple[str, Any]]:
     """(path, step) of everything that was fitted, with what holds other steps after these."""
-    if step is None or isinstance(step, str):  # "passthrough", "drop"
-        return
     for name, part in steps_within(step) or ():
         yield from _parts_of(name if path == "model" else f"{path}.{name}", part)
     yield path, step

@@ -693,8 +693,6 @@ records: such weights would leak.
 `fit` checks the arguments. The constructor only stores them, as scikit-learn asks.""",
 }
 
-_NESTED = 2  # a shared part may hold another
-
 
 def documented(cls: T) -> T:
     """`cls` with the shared parts in its docstring, so that `help` shows all parameters and attributes.
@@ -702,7 +700,7 @@ def documented(cls: T) -> T:
     Its constructor answers the keywords of other libraries.
     """
     text = inspect.cleandoc(cls.__doc__ or "")
-    for _ in range(_NESTED):
+    for _ in range(2):  # a shared part may hold another
         text = "\n".join(SHARED.get(line, line) for line in text.split("\n"))
     cls.__doc__ = text
     cls.__init__ = answering(OTHER_KEYWORDS)(cls.__init__)  # type: ignore[misc]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import ONE_FIT, PREPROCESSING, together
 from pabi.learn.rows import (
     AllOrNothing,
-    PrivateStep,
+    Budgeted,
     count_fit,
     fitted_before,
     users_of_rows,
@@ -152,21 +152,11 @@ class ColumnsPlan:
 
 
 @tagged(input_tags__allow_nan=True, non_deterministic=True)
-@dataclass(eq=False, repr=False)
-class PrivateColumns(PrivateStep):
+class PrivateColumns(Budgeted):
     """`fit` and `plan` of a transformer that releases statistics of columns.
 
     Subclasses say what is planned (`_planned`), and what is learnt (`_learnt`).
     """
-
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    _: KW_ONLY
-    adjacency: str = "replace_one"
-    random_state: Any = None
-    ledger: Any = None
-    strict: bool = False
-    users: Any = None
 
     def plan(self, n: int, d: int, unit: str | None = None) -> ColumnsPlan:
         """What `fit` would release of a table of n records, or users, and d columns; no data are needed.

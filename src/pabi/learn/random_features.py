@@ -66,11 +66,9 @@ def _orthonormal(drawn: np.random.RandomState, d: int, count: int) -> Array:
     return np.asarray(q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0))
 
 
-LENGTH = 1.0  # of the kernel, over the norm of rows; measured, as what the estimators choose
 LARGEST = 1e12  # of columns over `length`: phases are finite
 # More than all roundings make of a norm: one to single precision, of a relative 2⁻²⁴, and those of doubles.
 _BELOW_ONE = 1.0 - 2.0**-22
-_LAST_SEED = 2**32 - 1
 
 
 @tagged(input_tags__sparse=True, transformer_tags__preserves_dtype=["float32"])
@@ -273,7 +271,7 @@ class RandomFeatures(
     def _settings(self) -> None:
         """Raises InvalidInput for a setting that is wrong."""
         validate.integer("n_components", self.n_components, at_least=0 if self._share() else 1)
-        validate.integer("seed", self.seed, at_least=0, at_most=_LAST_SEED)
+        validate.integer("seed", self.seed, at_least=0, at_most=2**32 - 1)
         self._length()
 
     @property
@@ -289,7 +287,7 @@ class RandomFeatures(
         return share if self.n_components else 1.0
 
     def _length(self) -> float:
-        usual, least = LENGTH * self._radius, self._radius / LARGEST
+        usual, least = self._radius, self._radius / LARGEST
         return number_or_auto("length", self.length, usual, at_least=least, at_most=LARGEST)
 
     @property

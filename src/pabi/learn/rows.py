@@ -257,6 +257,20 @@ class PrivateStep(ReadsTables):
         return copied
 
 
+@dataclass(eq=False, repr=False)
+class Budgeted(PrivateStep):
+    """What the constructor of a step is told of its release, and whose the rows are."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    adjacency: str = "replace_one"
+    random_state: Any = None
+    ledger: Any = None
+    strict: bool = False
+    users: Any = None
+
+
 def is_private(step: Any) -> bool:
     """Whether it is one of pabi's private estimators or transformers, or of a subclass of one."""
     return isinstance(step, PrivateStep)
@@ -327,26 +341,19 @@ _PRIVATE = (
 
 @tagged(input_tags__sparse=True)
 @dataclass(eq=False, repr=False)
-class BoundedRows(PrivateStep):
+class BoundedRows(Budgeted):
     """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
 
     `feature_norm`: R or "auto". `feature_ranges`: of every column, None without any. `intercept_scaling`: of
     a constant column, which `fit_intercept` adds.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
     feature_norm: float | str = "auto"
     _: KW_ONLY
-    adjacency: str = "replace_one"
     noise_std: float | None = None
     fit_intercept: bool = True
     intercept_scaling: float = 1.0
-    random_state: Any = None
     feature_ranges: Any = None
-    ledger: Any = None
-    strict: bool = False
-    users: Any = None
 
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""

@@ -63,7 +63,6 @@ from pabi.numbers.showing import exact, plain, shown
 _NEAR = (-40, 56)  # octaves with thresholds at every eighth: 10⁻¹² to 7·10¹⁶
 _COARSE = 8  # octaves between the thresholds beyond
 _EIGHTHS = 8
-_EXPONENTS = (-1016, 1016)
 _HALVINGS = 4  # between two public thresholds
 _HALVINGS_WITHIN = 8  # between declared bounds
 _DOUBT = 0.01  # about the probability that noise misleads one of all searches
@@ -74,10 +73,9 @@ BOTH = math.sqrt(2.0)  # the noise of a difference of two answers over that of o
 @cache
 def thresholds() -> Array:
     """Public thresholds for columns of which nothing is declared: ±2^k·(1 + j/8), 0, and a few far out."""
-    least, most = _EXPONENTS
-    far = [2.0**k for k in range(_NEAR[1], most + 1, _COARSE)]
+    far = [2.0**k for k in range(_NEAR[1], 1017, _COARSE)]
     near = [math.ldexp(1.0 + j / _EIGHTHS, k) for k in range(*_NEAR) for j in range(_EIGHTHS)]
-    tiny = [2.0**k for k in range(least, _NEAR[0], _COARSE)]
+    tiny = [2.0**k for k in range(-1016, _NEAR[0], _COARSE)]
     sizes = np.array([*tiny, *near, *far, _LARGEST])
     both = np.concatenate([-sizes[::-1], [0.0], sizes])
     both.flags.writeable = False

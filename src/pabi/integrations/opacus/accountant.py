@@ -501,9 +501,9 @@ def compare(run: NoisySGD, first: int, seen: SeenSteps) -> None:
             "optimizer",
             f"step {first + 1} was noted without one: attach the hook that the engine does",
         )
-    _compare_rates(run, seen)
-    refuse_other_weights(run.loss, seen.settings.shapes)
     settings, rule, at = seen.settings, run.rule, f"step {first + 1}"
+    _compare_rates(run, seen.sample_rate, settings.accumulated)
+    refuse_other_weights(run.loss, settings.shapes)
     end = min(first + seen.count, run.steps)
     sizes, _ = run.schedule(first, end)
     scale = run.batch_size / settings.divisor
@@ -535,18 +535,17 @@ def _multipliers(run: NoisySGD, first: int, end: int) -> Any:
     return stated[first:end] if isinstance(stated, np.ndarray) else stated
 
 
-def _compare_rates(run: NoisySGD, seen: SeenSteps) -> None:
-    assert seen.settings is not None
+def _compare_rates(run: NoisySGD, seen: float, accumulated: int) -> None:
     require(
-        seen.settings.accumulated == 1,
+        accumulated == 1,
         "accumulated_iterations",
-        f"expected one batch a step, as described, got {seen.settings.accumulated}",
+        f"expected one batch a step, as described, got {accumulated}",
     )
     rate = rate_of(run)
     require(
-        within_a_number(rate, seen.sample_rate),
+        within_a_number(rate, seen),
         "sample_rate",
-        f"expected {exact(rate)}, as described, got {exact(seen.sample_rate)}",
+        f"expected {exact(rate)}, as described, got {exact(seen)}",
     )
 
 

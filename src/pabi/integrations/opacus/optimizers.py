@@ -29,7 +29,6 @@ from pabi.numbers.validate import one_of
 _torch: Any = extra("torch", "opacus")
 _torch_optimizers: Any = extra("torch.optim.optimizer", "opacus")
 
-_FLOATS = (_torch.float32, _torch.float64)
 _WORDS = {1: _torch.uint8, 2: _torch.int16, 4: _torch.int32, 8: _torch.int64}
 _SEEDED = 2**32  # torch's own seeds have 53 bits: one below it was most likely written by hand
 _UNSET = 67280421310721  # the seed of every generator that is made and not seeded
@@ -119,7 +118,7 @@ def refuse_short_numbers(optimizer: Any) -> None:
     samples = (part for parameter in optimizer.params for part in _samples(parameter))
     for part in (*optimizer.params, *samples):
         require(
-            part.dtype in _FLOATS,
+            part.dtype in (_torch.float32, _torch.float64),
             "dtype",
             f"expected parameters and gradients of float32 or float64, got {part.dtype}: how shorter "
             "numbers round, and what complex ones mean, no guarantee covers",

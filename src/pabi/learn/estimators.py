@@ -153,6 +153,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         targets.counted(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
         own = sample_weights(beside.weights, self.max_sample_weight, records.n)
+        rows = CheckedRows(X, records, targets, times(weights, own), groups)
         sentences += (*of_groups, *(() if own is None else (MOST_WEIGHT,)), *beside.assumed)
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
         plan = self._planned(n, self.n_features_in_, outputs, unit)
@@ -165,7 +166,6 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         cost = noting_state(plan.guarantee.assuming(PREPROCESSING, *sentences), keeping)
         with self._options().reserved(cost):
             count_fit(self)
-            rows = CheckedRows(X, records, targets, times(weights, own), groups)
             self._execute(plan, rows, sentences, keeping)
 
     def _both(

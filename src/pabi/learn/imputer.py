@@ -113,10 +113,10 @@ class PrivateCategories(
         if isinstance(self.categories, str):
             must_be(self.categories == "auto", "categories", '"auto" or levels', self.categories)
             return [None] * d
-        listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
+        names = getattr(self, "feature_names_in_", None)
         return [
             None if own is None else tuple(sorted(map(text_of, read_levels("categories", own, 1))))
-            for own in listed
+            for own in _by_column(self.categories, names, d)
         ]
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:

@@ -341,11 +341,11 @@ def _is_small(value: Any) -> bool:
 
 def _holds_more(kind: type) -> bool:
     """Whether objects of a class hold something beside their `__dict__`, as arrays and partials do."""
-    members = [item for base in kind.__mro__[:-1] for item in vars(base).items()]
     return any(
         isinstance(member, GetSetDescriptorType | MemberDescriptorType)
         and name not in ("__dict__", "__weakref__")
-        for name, member in members
+        for base in kind.__mro__[:-1]
+        for name, member in vars(base).items()
     )
 
 
@@ -450,8 +450,8 @@ def keep_whole(model: Any, guarantee: Guarantee) -> Guarantee:
     Each step was chosen with the others, so that by itself it costs no less. Of several steps the last one
     covers those before it.
     """
-    whole = notes_of_all(map(released_notes, released_by(model))) | note_of_whole(model)
-    noted = guarantee.noting(whole)
+    releases = notes_of_all(map(released_notes, released_by(model)))
+    noted = guarantee.noting(releases | note_of_whole(model))
     before: tuple[Guarantee, ...] = ()
     private = [one for one in _bare(model) if type(getattr(one, "guarantee_", None)) is Guarantee]
     for step in private:

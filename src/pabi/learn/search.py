@@ -371,7 +371,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         try:
             if self.validation_share is None:
                 return tables.cells.labels()
-            every = [cells.astype(object) for cells in (tables.cells.array, tables.y_scoring)]
+            every = tables.cells.array.astype(object), tables.y_scoring.astype(object)
             return np.unique(typed(np.concatenate(every)))
         except TypeError:
             raise InvalidInput("y", "expected labels of one kind") from None
@@ -431,7 +431,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         declared = last_step(self.estimator)
         labels = is_classifier(declared) and declared.classes is None
         weighted = any(getattr(one, "class_weight", None) is not None for one in last)
-        sentences = (
+        certified: Guarantee = self.plan_.guarantee.assuming(
             PREPROCESSING,
             *((LABELS,) if labels else ()),
             *((WEIGHTS,) if weighted else ()),
@@ -439,7 +439,6 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             *(sentence for one in sized for sentence in one.assumed),
             SCORED_PUBLICLY if public else SCORED_ALONE,
         )
-        certified: Guarantee = self.plan_.guarantee.assuming(*sentences)
         return certified
 
     # The best model.
@@ -531,7 +530,7 @@ class _Trials:
         model = budgeted(clone(self.sized[place].model), plan.epsilon, plan.delta)
         last_step(model).plan_made = plan.plans[place]
         counted_apart(model)  # how many trials there are stays hidden
-        alone = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+        alone = (name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs")
         model.set_params(**dict.fromkeys(alone))  # other processes would count them
         if not self.source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))

@@ -344,7 +344,7 @@ class ClusterGradients(RemoteGradients):
         return list(self._client.compute(parts))
 
     def _summarised(self) -> list[Summary]:
-        numbers = list(range(len(self._partitions)))
+        numbers = range(len(self._partitions))
         keys = [f"pabi-{self._training}-summary-{i}" for i in numbers]
         summaries: list[Summary] = self._answers(summary, numbers, keys)
         for one in summaries:

@@ -66,7 +66,7 @@ class WatchedSteps:
             "skipped by hand (signal_skip_step) count a record more often than the run says",
         )
         if not parts:
-            records = [sum(map(len, _samples(parameter))) for parameter in optimizer.params]
+            records = (sum(map(len, _samples(parameter))) for parameter in optimizer.params)
             self.most = max(self.most, *records)
         self._due = True
 
@@ -76,12 +76,12 @@ class WatchedSteps:
         if self._left is None or optimizer is None:
             return
         now = list(optimizer.params)
-        same = len(now) == len(self._parameters) and all(
-            one is other and _same(one, left)
-            for one, other, left in zip(now, self._parameters, self._left, strict=True)
-        )
         require(
-            same,
+            len(now) == len(self._parameters)
+            and all(
+                one is other and _same(one, left)
+                for one, other, left in zip(now, self._parameters, self._left, strict=True)
+            ),
             "parameters",
             "expected those that the last step left, got some that were changed since, which no run "
             "describes",

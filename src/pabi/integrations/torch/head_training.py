@@ -321,19 +321,6 @@ _LARGER = (
 
 
 @dataclass(frozen=True, eq=False)
-class Preparation:
-    """What becomes of features before the head is trained.
-
-    `scaling`: of the constant feature whose weight is the bias, None where there is none. `moments`: the
-    release by which rows are mapped, None where they are not.
-    """
-
-    scaling: float | None
-    moments: NoisySecondMoments | None
-    device: Any
-
-
-@dataclass(frozen=True, eq=False)
 class _Seen:
     """Rows as the run sees them. `row_map`: what made them of the features, None where nothing did."""
 
@@ -355,24 +342,35 @@ class _Seen:
         return theta if self.row_map is None else self.row_map.applied(theta)
 
 
-def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: Head) -> Trained:
-    """Trains the layer of `head`, whose module the records go through, and puts the weights into `fresh`."""
-    head.module.train(False).to(preparation.device)
+def train_head(
+    head: Head,
+    task: ModuleTask,
+    fresh: Head,
+    *,
+    scaling: float | None,
+    moments: NoisySecondMoments | None,
+    device: Any,
+) -> Trained:
+    """Trains the layer of `head`, whose module the records go through, and puts the weights into `fresh`.
+
+    `scaling`: of the constant feature whose weight is the bias, None where there is none. `moments`: the
+    release by which rows are mapped, None where they are not.
+    """
+    head.module.train(False).to(device)
     offset = head.refuse_unfit(task.pairs)
     loss = _executable(head, task.run.loss)
-    products = multiplies(preparation.device, task.run)
+    products = multiplies(device, task.run)
     if products:
         refuse_emulation()
-    norm = _norm_beside(_largest(task.run.loss, preparation.moments), preparation.scaling)
+    norm = _norm_beside(_largest(task.run.loss, moments), scaling)
     sentences = (*_sentences(head, products=products), *task.assumed)
-    moments = preparation.moments
     before = () if moments is None else (moments.guarantee(task.options.delta),)
-    weights = head.weights(preparation.scaling)
+    weights = head.weights(scaling)
     x0 = weights[:, 0] if loss.response in ("sign", "number") else weights
     with task.reserved(sentences, *before, x0=x0):
         features, targets, offsets = head.table(task.pairs, offset)
-        device = preparation.device if products else None
-        records = _records(features, norm, preparation.scaling, device)
+        device = device if products else None
+        records = _records(features, norm, scaling, device)
         warn_if_shortened(records, _LARGER)
         # As the estimators do: the size of a row matters to a number, not to a class, unless offsets stand
         # beside it.
@@ -384,7 +382,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         if offsets is not None:
             gradients = shifted(gradients, offsets)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
-    fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
+    fresh.set_weights(seen.end(result.x.reshape(weights.shape)), scaling)
     # As features were computed; in train mode BatchNorm would learn what the module is shown.
     fresh.module.train(False)
     whole = together(*seen.before, result.guarantee).assuming(*sentences)

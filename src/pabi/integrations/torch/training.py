@@ -32,7 +32,7 @@ from pabi.integrations.torch.datasets import (
     refuse_dependent,
     tried,
 )
-from pabi.integrations.torch.head_training import Head, Preparation, head_name, train_head
+from pabi.integrations.torch.head_training import Head, head_name, train_head
 from pabi.integrations.torch.library import (
     array_of,
     checked_loss_of_records,
@@ -394,11 +394,10 @@ def train(
     target = None if epsilon is None else Target(epsilon=epsilon, delta=delta)
     proven = None
     if name is not None:
-        scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
+        stated = validate.number("intercept_scaling", intercept_scaling, above=0.0)
         last = Head(own, name)
-        biased = last.layer.bias is not None
-        preparation = Preparation(scaling if biased else None, precondition, place)
-        weights = last.weights(preparation.scaling)
+        scaling = None if last.layer.bias is None else stated
+        weights = last.weights(scaling)
         of_steps = weights.shape, float(np.linalg.norm(weights))
         if target is None:
             run, proven = paid_for(run, delta, *of_steps)
@@ -420,7 +419,9 @@ def train(
     )
     task = ModuleTask(run, pairs, options)
     if name is not None:
-        result = train_head(last, task, preparation, Head(fresh, name))
+        result = train_head(
+            last, task, Head(fresh, name), scaling=scaling, moments=precondition, device=place
+        )
     else:
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)
         result = train_module(own, fresh, loss=loss, task=task, chunk=at_once, device=place)

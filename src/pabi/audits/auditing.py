@@ -23,7 +23,7 @@ from pabi.execute.progress import progress_bar
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, ticking, waiting
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, bisected
 from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -729,13 +729,9 @@ def refuted_epsilon(
     Source: Steinke, Nasr, Jagielski 2023, Thm 5.2.
     """
 
-    def refuted(epsilon: float) -> bool:
-        return chance(canaries, guesses, correct, epsilon=epsilon, delta=delta) <= error
+    def possible(epsilon: float) -> bool:
+        return chance(canaries, guesses, correct, epsilon=epsilon, delta=delta) > error
 
-    low, high = 0.0, _MOST_EPSILON
-    if not refuted(low):
+    if possible(0.0):
         return 0.0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return bisected(possible, 0.0, _MOST_EPSILON, close=lambda low, high: high - low <= 1e-6)[0]

@@ -8,7 +8,6 @@ any level, and share it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from scipy.stats import binom
 
 from pabi.audits import probes
 from pabi.audits.laws import Counts, above
-from pabi.audits.probes import CanaryData, Fault
+from pabi.audits.probes import CanaryData, Fault, window
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.locking import waiting
@@ -43,7 +42,7 @@ _REFERENCE = 20  # models of ours for each one of the trainer,
 _FEWEST, _MOST = 40_000, 200_000  # within these
 _USUAL = 0.75  # of the level, for faults that are known; the rest for any others
 _MOST_TRAININGS = 10**6
-_SPAN, _ROUNDINGS = 12.0, 1e-14  # standard deviations that sums keep, and what they lose at most
+_ROUNDINGS = 1e-14  # what sums lose at most by what they leave out
 _RELATIVE = 1e-6  # of logarithms of factorials that cancel
 
 
@@ -414,7 +413,7 @@ def p_value(hits: Sequence[int], reference: Sequence[int], each: int, count: int
     first, laws = 0, np.ones(1)
     for k, r in zip(hits, reference, strict=True):
         share, drawn = (k + r) / (each + count), count / (each + count)
-        low, high = _window(each, share, drawn)
+        low, high = window(each, share, drawn)
         law = _hypergeometric(np.arange(low, high + 1), each, count, k + r)
         first, laws = first + low, np.convolve(laws, law)
     beyond = laws[max(0, sum(hits) - first) :].sum()
@@ -453,17 +452,10 @@ def _sum_of_binomials(probabilities: Array, each: int) -> tuple[int, Array]:
     """(the least value that is kept, the probabilities of it and of those after it)."""
     first, laws = 0, np.ones(1)
     for p in probabilities:
-        low, high = _window(each, float(p), 1.0)
+        low, high = window(each, float(p))
         law = binom.pmf(np.arange(low, high + 1), each, float(p))
         first, laws = first + low, np.convolve(laws, law)
     return first, laws
-
-
-def _window(each: int, share: float, left: float) -> tuple[int, int]:
-    """The least and the most of `each` that have a property, but for what many standard deviations leave out;
-    `left`: what drawing without replacement leaves of the variance."""
-    mean, span = each * share, _SPAN * math.sqrt(each * share * (1.0 - share) * left) + 40.0
-    return max(0, int(mean - span)), min(each, int(mean + span) + 1)
 
 
 def _least_each(finds: Callable[[int], bool]) -> int | None:

@@ -43,10 +43,7 @@ from pabi.numbers.showing import shown
 
 def by_place(moved: Array, period: int) -> Array:
     """(epochs, period): the steps of every epoch side by side, 0 where the last one ends early."""
-    epochs = -(-len(moved) // period)
-    table = np.zeros(epochs * period)
-    table[: len(moved)] = moved
-    return table.reshape(epochs, period)
+    return np.pad(moved, (0, -len(moved) % period)).reshape(-1, period)
 
 
 def places(order: SecretOrder) -> Array:
@@ -54,13 +51,6 @@ def places(order: SecretOrder) -> Array:
     weights = np.full(order.period + 1, float(order.each))
     weights[-2:] = float(order.last), float(order.spare)
     return np.asarray(weights / weights.sum())
-
-
-def drawn_places(
-    order: SecretOrder, count: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """(count,) batches, drawn independently; `order.period` for none."""
-    return generator.choice(order.period + 1, count, p=places(order))
 
 
 # When the record takes part: in which steps, and in batches that are not too large to be summed.
@@ -113,7 +103,7 @@ class Membership:
 
     def _drawn(self, order: SecretOrder) -> NDArray[np.int64]:
         """Batches; none where the record's is too large."""
-        drawn = drawn_places(order, self._count, self._generator)
+        drawn = self._generator.choice(order.period + 1, self._count, p=places(order))
         return np.where(self._generator.random(self._count) < self._share, drawn, -1)
 
 

@@ -149,8 +149,10 @@ def _walks(run: NoisySGD) -> Iterator[Instance]:
     """All curvatures without walls; with walls alike ones, which `nearby` begins with."""
     width = line_of(run).width
     starts = (0.0,) if math.isinf(width) else (0.0, 0.5 * width, -0.5 * width)
+    # The record may lack the curvature of others where its steps are known: where everybody knows the batches.
+    flat = isinstance(run.order, KnownUses) and _curvature(run)[0] <= 0.0
     for name, record, other, rest in _pulls(run):
-        pulled = Instance(run, name, record, other, rest, flat=_is_flat(run))
+        pulled = Instance(run, name, record, other, rest, flat=flat)
         for start in starts:
             for curvature in _curvatures(run):
                 if math.isinf(width) or len(curvature) == 1:
@@ -236,12 +238,6 @@ def _kind(run: NoisySGD) -> LossClass:
     return LossClass(low=low, high=high, bound=bound, change=run.sensitivity, flat=True)
 
 
-def _is_flat(run: NoisySGD) -> bool:
-    """Whether the record may be without curvature while others have some: where everybody knows the batches
-    its steps are known as well, and not otherwise."""
-    return isinstance(run.order, KnownUses) and _curvature(run)[0] <= 0.0
-
-
 def _curvatures(run: NoisySGD) -> Iterator[tuple[float, ...]]:
     """What the other records may have beside their pulls: in every batch alike, or where everybody knows the
     batches, the most in some batches before that of the record, the last, and the least in some after it.
@@ -304,11 +300,6 @@ class Margins:
     """The mean gradient of two records of rows ±norm, one of either label, whose margins are about 0."""
 
     norm: float
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """It has no kinks."""
-        return ()
 
     @property
     def steepest(self) -> float:

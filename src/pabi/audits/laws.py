@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from pabi.numbers.locking import ticking
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, bisected
 from pabi.tradeoff import TradeOff
 
 _TAIL = (
@@ -116,15 +116,16 @@ class LawPair:
         ------
         Nothing.
         """
+
+        def met(epsilon: float) -> bool:
+            return self.delta(epsilon) <= delta
+
         low, high = 0.0, 1.0
-        if self.delta(low) <= delta:
+        if met(low):
             return 0.0
-        while self.delta(high) > delta and high < _MOST_EPSILON:
+        while not met(high) and high < _MOST_EPSILON:
             low, high = high, 2.0 * high
-        while high - low > 1e-9 * high:
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
-        return low
+        return bisected(met, low, high, close=lambda low, high: high - low <= 1e-9 * high)[0]
 
     def scores(self, outputs: Array) -> Array:
         """Log likelihood ratios of outputs.
@@ -384,16 +385,12 @@ class Aims:
     trials: int
     confidence: float
 
-    @property
-    def most(self) -> int:
-        """Thresholds at most."""
-        return 2 * len(self.deltas) + 2
-
     def thresholds(self, scores: Array, fpr: Array, fnr: Array) -> list[float]:
         """The ones that are expected to refute the most, of those whose errors are known or guessed."""
         inside = _spread(fpr, fnr)
         scores, fpr, fnr = scores[inside], fpr[inside], fnr[inside]
-        error = (1.0 - self.confidence) / (2.0 * self.most)
+        most = 2 * len(self.deltas) + 2  # thresholds
+        error = (1.0 - self.confidence) / (2.0 * most)
         alarms, misses = (np.rint(self.trials * rate).astype(np.int64) for rate in (fpr, fnr))
         expected = above(alarms, self.trials, error), above(misses, self.trials, error)
         best = [

@@ -42,6 +42,8 @@ from pabi.numbers.showing import plain
 
 Counts = NDArray[np.int64]
 
+_SPAN = 12.0  # standard deviations that sums keep
+
 
 class BatchCounts:
     """The rows of each kind that are in the batch of a step, for many trainings at once.
@@ -139,13 +141,18 @@ class BatchCounts:
         return counts
 
 
+def window(total: int, share: float, left: float = 1.0) -> tuple[int, int]:
+    """The least and the most of `total` that have a property, but for what 12 standard deviations leave out;
+    `left`: what drawing without replacement leaves of the variance."""
+    mean, span = total * share, _SPAN * math.sqrt(total * share * (1.0 - share) * left) + 40.0
+    return max(0, int(mean - span)), min(total, int(mean + span) + 1)
+
+
 @lru_cache(maxsize=64)
 def _binomial(total: int, probability: float) -> tuple[int, Array]:
-    """(the least value, what the sums of probabilities up to each value but the last are), but for what 12
-    standard deviations leave out: one lookup is far quicker than a draw."""
-    mean = total * probability
-    span = 12.0 * math.sqrt(mean * (1.0 - probability)) + 40.0
-    low, high = max(0, int(mean - span)), min(total, int(mean + span) + 1)
+    """(the least value, what the sums of probabilities up to each value but the last are), but for what
+    `window` leaves out: one lookup is far quicker than a draw."""
+    low, high = window(total, probability)
     return low, np.asarray(binom.cdf(np.arange(low, high), total, probability))
 
 
@@ -217,12 +224,12 @@ def canary_pair(run: NoisySGD, target: float = 1.0) -> tuple[CanaryData, CanaryD
     return CanaryData(X, y), other
 
 
-def many_canaries(run: NoisySGD, included: NDArray[np.bool_], target: float = 1.0) -> CanaryData:
+def many_canaries(run: NoisySGD, included: NDArray[np.bool_]) -> CanaryData:
     """A data set with many canaries, each with a coordinate of its own; those left out are zero rows.
 
     `included`: (m,), m ≤ n. The canaries are spread over all batches.
     """
-    labels, m = two_targets(run, target), len(included)
+    labels, m = two_targets(run), len(included)
     rows = np.arange(m) * run.n // m
     y = labels[np.arange(run.n) % 2]
     X = np.zeros((run.n, m))

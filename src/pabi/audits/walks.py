@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -192,36 +192,17 @@ class AffineStep:
     shift: float
     std: float
 
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Where it bends."""
-        return ()
-
     def means(self, points: Array) -> Array:
         """Where it takes points, without noise."""
         return np.asarray(self.slope * points + self.shift)
 
 
-class Bend(Protocol):
-    """A gradient that is not affine, which can be hashed: where it has kinks, and what it is at points."""
-
-    @property
-    def knots(self) -> tuple[float, ...]: ...
-
-    def __call__(self, points: Array, /) -> Array: ...
-
-
 @dataclass(frozen=True)
 class BentStep(AffineStep):
-    """The same, less `rate` times a gradient."""
+    """The same, less `rate` times a smooth gradient, which can be hashed."""
 
     rate: float
-    gradient: Bend
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Those of the gradient."""
-        return self.gradient.knots
+    gradient: Callable[[Array], Array]
 
     def means(self, points: Array) -> Array:
         """Where it takes points, without noise."""
@@ -304,8 +285,7 @@ def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> L
     half = 0.5 * diameter
     steps = [*one.plain, *one.moved, *other.moved]
     edges = np.linspace(-half, half, 1 + max(2, math.ceil(diameter / one.plain[-1].std * _FINE)))
-    knots = sorted({knot for step in steps for knot in step.knots if abs(knot) < half})
-    walls = _walls(half, min(step.std for step in steps), edges, knots)
+    walls = _walls(half, min(step.std for step in steps), edges)
     if _work(one, len(set(steps)), len(walls.points)) > _MOST_WORK:
         raise NotApplicable(
             "following the laws between the walls of the domain would take very long"
@@ -327,15 +307,14 @@ def _banded(kernel: Array) -> Any:
     return csr_array(np.where(kernel > _NEGLIGIBLE, kernel, 0.0))
 
 
-def _walls(half: float, std: float, edges: Array, knots: Sequence[float] = ()) -> _Walls:
+def _walls(half: float, std: float, edges: Array) -> _Walls:
     panels = max(1, math.ceil(2.0 * half / std))
-    if (panels + len(knots)) * _NODES > _MOST_NODES or len(edges) > _MOST_CELLS:
+    if panels * _NODES > _MOST_NODES or len(edges) > _MOST_CELLS:
         raise NotApplicable(
             "the domain is so wide against the noise of a step that no law between its walls is computed"
         )
     at, weight = np.polynomial.legendre.leggauss(_NODES)
-    # In a panel all steps are smooth.
-    ends = np.union1d(np.linspace(-half, half, panels + 1), knots)
+    ends = np.linspace(-half, half, panels + 1)
     width = np.diff(ends)[:, None]
     nodes = (ends[:-1, None] + width * (at + 1.0) / 2.0).ravel()
     return _Walls(half, nodes, (width * weight / 2.0).ravel(), edges)

@@ -13,7 +13,7 @@ import tomli_w
 import pabi
 from pabi.cli import training
 from pabi.cli.predicting import load_model
-from pabi.cli.schema_file import read_schema, schema_of
+from pabi.cli.schema_file import schema_of, schema_text
 from support import tables
 from support.data import data_file
 from support.every_case import every
@@ -403,7 +403,7 @@ def test_random_batches_in_a_schema_and_malformed_ones():
     for batches in (pabi.FixedSize(256), pabi.Poisson(256), pabi.Poisson(256, cap=400)):
         capped = {"cap": 400} if getattr(batches, "cap", None) else {}
         write_schema(SCHEMA | {"model": {"batches": {"kind": batches.kind, "size": 256} | capped}})
-        schema = read_schema("schema.toml", "logistic")
+        schema = schema_of("schema.toml", schema_text("schema.toml"), "logistic")
         assert schema.settings == {"batches": batches}
         assert schema.estimator().batches == batches
     Path("schema.toml").write_text("[columns\nage = 3\n", "utf-8")

@@ -149,7 +149,7 @@ def _walks(run: NoisySGD) -> Iterator[Instance]:
     """All curvatures without walls; with walls alike ones, which `nearby` begins with."""
     width = line_of(run).width
     starts = (0.0,) if math.isinf(width) else (0.0, 0.5 * width, -0.5 * width)
-    # The record may lack the curvature of others where its steps are known: where everybody knows the batches.
+    # The record may lack the curvature of others where everybody knows the batches, and so its steps.
     flat = isinstance(run.order, KnownUses) and _curvature(run)[0] <= 0.0
     for name, record, other, rest in _pulls(run):
         pulled = Instance(run, name, record, other, rest, flat=flat)

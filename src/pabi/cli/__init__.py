@@ -331,18 +331,21 @@ def calibrate(
     emit(run_file(table, lines))
 
 
-app.command()(verify)
-app.command()(report)
-app.command()(sign)
-app.command()(schema)
-app.command()(plan)
-app.command()(train)
-app.command()(predict)
-app.command()(forget)
-app.command()(audit)
-app.command()(ledger)
-app.command()(explore)
-app.command()(reproduce)
+for _command in (
+    verify,
+    report,
+    sign,
+    schema,
+    plan,
+    train,
+    predict,
+    forget,
+    audit,
+    ledger,
+    explore,
+    reproduce,
+):
+    app.command()(_command)
 
 
 # The entry point.

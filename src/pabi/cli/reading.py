@@ -291,11 +291,6 @@ def text_of(file: str, raw: bytes, what: str) -> str:
         ) from None
 
 
-def toml_tables(file: str, text: str) -> dict[str, Any]:
-    """The tables in the text of a TOML file."""
-    return tables_in(text, file_name(file))
-
-
 def describe(file: str) -> Description:
     """The description in a run file."""
     return described(file, read_text(file, "a run file (TOML)", kinds=(RUN,)))
@@ -312,7 +307,7 @@ def noisy_sgd(file: str, what: str) -> Any:
 
 def described(file: str, text: str) -> Description:
     """The description in the text of a run file."""
-    table = toml_tables(file, text)
+    table = tables_in(text, file_name(file))
     try:
         return description_in(table)
     except InvalidInput as bad:
@@ -327,7 +322,7 @@ def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool])
         value = float(text)
     except ValueError:
         value = math.nan
-    must_be(ok(value), name, f"{kind}", text)
+    must_be(ok(value), name, kind, text)
     return value
 
 

@@ -6,18 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 import pabi.learn
-from pabi.cli.reading import SCHEMA, file_name, read_text, toml_tables
+from pabi.cli.reading import SCHEMA, file_name, read_text
 from pabi.cli.table_files import STANDARD_INPUT, rows_of
 from pabi.cli.tables import frames
 from pabi.describe.batches import Batches
-from pabi.describe.files import _batches, _unknown
+from pabi.describe.files import _batches, _unknown, tables_in
 from pabi.execute.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.progress import is_array_file
@@ -37,7 +36,6 @@ from pabi.learn.columns import (
 )
 from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput, must_be, require
-from pabi.numbers.rounding import Array
 
 MODELS = {
     "logistic": "PrivateLogisticRegression",
@@ -107,16 +105,13 @@ class Schema:
             cells[np.asarray(blank)] = (self.levels or self.range or ("",))[0]
         if self.range is None:
             return _labels(name, cells, self.levels, self.any_case)
-        amounts = _amounts(name, cells, self.comma)
+        amounts = numbers(name, cells, comma=self.comma)
+        missing = "expected a finite number in every row of the target"
+        require(np.all(np.isfinite(amounts)), name, missing)
         if self.model in _POSITIVE and np.any(amounts < 0.0):
             kind = _POSITIVE[self.model]
             raise InvalidInput(name, f"expected {kind} ≥ 0 in every row of the target")
         return amounts
-
-
-def read_schema(file: str, model: str) -> Schema:
-    """The schema in a TOML file. Raises InvalidInput naming file and key."""
-    return schema_of(file, schema_text(file), model)
 
 
 def schema_text(file: str) -> str:
@@ -126,7 +121,7 @@ def schema_text(file: str) -> str:
 
 def schema_of(file: str, text: str, model: str) -> Schema:
     """The schema that the text of a file declares. Raises InvalidInput naming file and key."""
-    tables = dated(toml_tables(file, text))
+    tables = dated(tables_in(text, file_name(file)))
     try:
         return _schema(tables, model)
     except InvalidInput as bad:
@@ -143,8 +138,7 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
             if isinstance(table, Mapping) and {"kind", "range", "levels"} & set(table):
                 raise InvalidInput(key, f"a column is declared as [columns.{key}]")
             _refuse(key, "the top level", set(homes), homes)
-        elif not isinstance(table, Mapping):
-            raise InvalidInput(key, f"expected a table [{key}], got {table!r}")
+        must_be(isinstance(table, Mapping), key, f"a table [{key}]", table)
     columns, target = tables.get("columns"), tables.get("target", {})
     read_columns(columns)
     for key in target:
@@ -237,14 +231,6 @@ def _labels(
     return np.array([declared[label] for label in labels])
 
 
-def _amounts(name: str, cells: NDArray[Any], comma: bool) -> Array:
-    amounts = numbers(name, cells, comma=comma)
-    require(
-        np.all(np.isfinite(amounts)), name, "expected a finite number in every row of the target"
-    )
-    return amounts
-
-
 # A table as its schema encodes it, read some rows at a time: what was read is never in memory as a whole.
 
 
@@ -319,16 +305,15 @@ def large_encoded(
     def column(name: str) -> Parts:
         if is_array_file(name):
             return column_at(name)
-        cells = partial(_cells_of_column, files, name)
+
+        def cells() -> Iterator[NDArray[Any]]:
+            return (cells_of(frame[name]) for frame in frames(files, [name]))
+
         return Parts(cells, name, state, _noted=dict(begun))
 
     width = len(encoder.get_feature_names_out())
     rows = Parts(encoded, state=state, width=width, _noted=dict(begun))
     return LargeTable(MadeRows(rows), scratch=scratch), column
-
-
-def _cells_of_column(files: Sequence[str], name: str) -> Iterator[NDArray[Any]]:
-    return (cells_of(frame[name]) for frame in frames(files, [name]))
 
 
 def _stacked(parts: list[Any]) -> Any:

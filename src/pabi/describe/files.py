@@ -144,14 +144,8 @@ def _written(name: str, value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, NoisySGD):
         return to_dict(value)
-    if name == "requests":
-        return [list(request) for request in value]
-    if name == "moduli":
-        return [modulus.to_dict() for modulus in value]
     if name == "inverse_temperature" and callable(value):
         raise InvalidInput(name, "a function of time cannot be written down; give an array")
-    if name == "epsilons":
-        return list(value)
     if isinstance(value, Batches):
         own = {f.name: getattr(value, f.name) for f in fields(value)}
         stated = {f.name for f in fields(value) if own[f.name] != f.default}
@@ -161,6 +155,8 @@ def _written(name: str, value: Any) -> Any:
     if name == "prox":
         diameter = getattr(value, "diameter", None)
         return {"name": repr(value), **({} if diameter is None else {"diameter": diameter})}
+    if isinstance(value, tuple):  # of moduli, requests or numbers
+        return [_written(name, entry) for entry in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -218,8 +214,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     """
     must_be(isinstance(table, Mapping), "run", "a table", table)
     kind = table.get("kind", "noisy_sgd")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    must_be(isinstance(kind, str) and kind in KINDS, "kind", f"one of {', '.join(KINDS)}", kind)
     cls = KINDS[kind].of
     defaults = _defaults(cls)
     keys = {_KEYS.get(name, name) for name in defaults}

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.moduli import Modulus, finite_or_unbounded
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import NotApplicable, must_be
 from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
 from pabi.numbers.validate import POSITIVE, SHARE, Check, Checked, by, one_of
 
@@ -99,12 +99,11 @@ Constraints = Mapping[str, Check]
 
 def holder_pairs(name: str, value: Any) -> Pairs:
     """Pairs (exponent in [0, 1], constant > 0) by increasing exponent, of equal ones the least constant."""
-    expected = "expected at least one pair (exponent in [0, 1], constant > 0)"
-    require(isinstance(value, list | tuple) and value, name, f"{expected}, got {value!r}")
+    expected = "at least one pair (exponent in [0, 1], constant > 0)"
+    must_be(isinstance(value, list | tuple) and value, name, expected, value)
     least: dict[float, float] = {}
     for pair in value:
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InvalidInput(name, f"{expected}, got {pair!r}")
+        must_be(isinstance(pair, list | tuple) and len(pair) == 2, name, expected, pair)
         exponent = SHARE(name, pair[0])
         least[exponent] = min(POSITIVE(name, pair[1]), least.get(exponent, math.inf))
     return tuple(sorted(least.items()))
@@ -368,11 +367,3 @@ def _least_between(step: Fraction, low: tuple[float, float], high: tuple[float, 
     options = {"xatol": 1e-10}
     u = float(minimize_scalar(log_gap, bounds=bounds, method="bounded", options=options).x)
     return min(gap(u), gap(grid[near]))
-
-
-def dissipative(
-    step: Fraction, *, offset: Fraction, rate: Fraction, smoothness: Fraction
-) -> Modulus:
-    """The modulus of a step on β-smooth gradients with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
-    kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
-    return finite_or_unbounded(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))

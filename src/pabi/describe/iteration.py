@@ -31,7 +31,7 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import NONNEGATIVE, by, convert, keep, optional
 
@@ -204,10 +204,7 @@ class NoisyIteration(Accounted):
             keep(self, steps=next(iter(lengths.values())))
         convert(self, steps=partial(validate.integer, at_least=1))
         for name, length in lengths.items():
-            if length != self.steps:
-                raise InvalidInput(
-                    name, f"expected {self.steps} entries, one per step, got {length}"
-                )
+            must_be(length == self.steps, name, f"{self.steps} entries, one per step", length)
 
     def _check_moduli(self) -> None:
         if (self.contraction is None) == (self.moduli is None):

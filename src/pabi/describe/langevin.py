@@ -46,7 +46,6 @@ def gradient_gap_of(
     n: int,
     adjacency: Adjacency,
     gradient_gap: float | None,
-    missing: str = "gradient_gap",
 ) -> float:
     """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound."""
     if gradient_gap is not None:
@@ -54,7 +53,7 @@ def gradient_gap_of(
     bound = loss.gradient_bound
     if bound is None:
         raise InvalidInput(
-            missing,
+            "gradient_gap",
             "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
         )
     return gap_of(bound, n, adjacency)
@@ -171,8 +170,7 @@ class LangevinChain(Accounted):
             f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
             "a loss with a gradient bound instead",
         )
-        gap = gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
-        if not math.isfinite(gap * self.n):
+        if not math.isfinite(self.gap * self.n):
             raise InvalidInput("gradient_gap", "its product with n leaves the range of numbers")
         if not math.isfinite(self.step_noise_std):
             raise InvalidInput("step_size", "twice it leaves the range of numbers")

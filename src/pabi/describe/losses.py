@@ -25,7 +25,6 @@ from pabi.describe.gradient_steps import (
     Pairs,
     Parameters,
     curvature_known,
-    dissipative,
     holder_pairs,
 )
 from pabi.describe.moduli import Modulus, finite_or_unbounded
@@ -148,10 +147,12 @@ def _dissipative(p: Parameters) -> Facts:
 
 
 def _dissipative_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
+    """That of a step on β-smooth gradients with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ."""
     if clips:
         return []
     offset, rate, smoothness = (Fraction(p[name]) for name in ("offset", "rate", "smoothness"))
-    return [dissipative(step, offset=offset, rate=rate, smoothness=smoothness)]
+    kappa = max(Fraction(0), 1 - 2 * step * rate + (step * smoothness) ** 2)
+    return [finite_or_unbounded(Modulus.sqrt, fraction_up(kappa), fraction_up(2 * step * offset))]
 
 
 def _about_dissipative(subject: str, p: Parameters, facts: Facts) -> list[str]:

@@ -65,15 +65,15 @@ class Modulus(abc.ABC):
     def _evaluate(self, distance: Array) -> Array:
         """ω at positive distances."""
 
-    @abc.abstractmethod
     def least_slope(self) -> float | None:
         """The least linear bound.
 
         Returns
         -------
         float or None
-            The least c with ω(δ) ≤ cδ for every δ, None if there is none.
+            The least c with ω(δ) ≤ cδ for every δ, None if there is none, or none is known.
         """
+        return None
 
     def __call__(self, distance: ArrayLike) -> float | Array:
         """ω at a distance, or at an array of distances.
@@ -406,10 +406,6 @@ class FromFunction(Modulus):
         values = [self.factor * float(self.function(d)) if d > 0.0 else 0.0 for d in distance.flat]
         return np.array(values, dtype=np.float64).reshape(distance.shape)
 
-    def least_slope(self) -> None:
-        """None: nothing is known of a function near 0."""
-        return None
-
     def scaled(self, factor: float) -> Modulus:
         """The same function with the product of the factors, rounded up."""
         return FromFunction(self.function, _product_up(self.factor, factor))
@@ -427,10 +423,6 @@ class Unbounded(_Constants):
 
     def _evaluate(self, distance: Array) -> Array:
         return np.full_like(distance, np.inf)
-
-    def least_slope(self) -> None:
-        """None, as there is no linear bound."""
-        return None
 
     def scaled(self, factor: float) -> Modulus:
         """Itself, or the modulus 0 for a factor of 0."""
@@ -508,15 +500,15 @@ _KINDS: Mapping[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = MappingPr
 
 
 def _read(table: Any) -> Modulus:
-    if not isinstance(table, dict) or table.get("kind") not in (*_KINDS, "minimum"):
-        kinds = ", ".join((*_KINDS, "minimum"))
-        raise InvalidInput("moduli", f"expected a table with kind in {kinds}, got {table!r}")
+    kinds = (*_KINDS, "minimum")
+    kind: Any = table.get("kind") if isinstance(table, dict) else None
+    must_be(kind in kinds, "moduli", f"a table with kind in {', '.join(kinds)}", table)
     rest = {name: value for name, value in table.items() if name != "kind"}
-    if table["kind"] == "minimum":
+    if kind == "minimum":
         if set(rest) != {"parts"} or not isinstance(rest["parts"], list):
             raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
         return _least([_read(part) for part in rest["parts"]])
-    build, names = _KINDS[table["kind"]]
+    build, names = _KINDS[kind]
     must_be(set(rest) == set(names), "moduli", f"{', '.join(names)}", table)
     return build(**rest)
 

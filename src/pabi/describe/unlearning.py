@@ -21,7 +21,7 @@ from pabi.describe.accounted import RETRAINED, SHOWN, Accounted, Adjacency, Comp
 from pabi.describe.runs import MOST, NoisySGD, run_sentences
 from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import flag, keep
 
@@ -169,7 +169,7 @@ class Unlearning(Accounted):
     @property
     def records(self) -> int:
         """How many records, or users, are withdrawn in all."""
-        return sum(Request(*request).records for request in self.requests)
+        return sum(records for _, records in self.requests)
 
     @property
     def compared(self) -> tuple[int, Adjacency, bool]:
@@ -180,7 +180,7 @@ class Unlearning(Accounted):
     @property
     def steps(self) -> int:
         """All steps, those after requests included."""
-        return self.run.steps + sum(Request(*request).steps for request in self.requests)
+        return self.run.steps + sum(steps for steps, _ in self.requests)
 
     @property
     def last(self) -> int:
@@ -192,21 +192,13 @@ class Unlearning(Accounted):
         """The training and the steps after every request but the last, all of which use some of the
         records."""
         stages, first, withdrawn = [], 0, 0
-        for length, (_, records) in zip(self._lengths, self.requests, strict=True):
-            stage = Stage(
-                first=first,
-                end=first + length,
-                carried=self.records - withdrawn,
-                withdrawn=withdrawn,
-            )
-            stages.append(stage)
-            first, withdrawn = first + length, withdrawn + records
+        # The steps with data of the training, and those after every request but the last.
+        lengths = (self.run.data_steps, *(steps for steps, _ in self.requests[:-1]))
+        for length, (_, records) in zip(lengths, self.requests, strict=True):
+            end, carried = first + length, self.records - withdrawn
+            stages.append(Stage(first=first, end=end, carried=carried, withdrawn=withdrawn))
+            first, withdrawn = end, withdrawn + records
         return tuple(stages)
-
-    @property
-    def _lengths(self) -> tuple[int, ...]:
-        """The steps with data of the training, and those after every request but the last."""
-        return (self.run.data_steps, *(Request(*request).steps for request in self.requests[:-1]))
 
     @cached_property
     def whole(self) -> NoisySGD:
@@ -266,8 +258,7 @@ def pairs_of(requests: Any, passed: str) -> list[tuple[Any, Any]]:
 def _requests(value: Any) -> tuple[Request, ...]:
     """Requests as such. Raises InvalidInput."""
     pairs = pairs_of(value, "steps")
-    if not pairs:
-        raise InvalidInput("requests", "expected at least one, got none")
+    require(pairs, "requests", "expected at least one, got none")
     return tuple(
         Request(
             validate.integer("steps", steps, at_least=0, at_most=MOST),

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import POSITIVE, Check, Checked, by, flag
 
@@ -305,9 +305,8 @@ def from_dict(table: Any) -> str | Update:
     """The rule of a run file: a name, or a table with its kind and numbers. Raises InvalidInput."""
     if isinstance(table, str):
         return checked(table)
-    kind = table.get("kind") if isinstance(table, Mapping) else None
-    if not isinstance(kind, str) or kind not in RULES:
-        raise InvalidInput("update", f"expected one of {', '.join(RULES)}, got {kind!r}")
+    kind: Any = table.get("kind") if isinstance(table, Mapping) else None
+    must_be(isinstance(kind, str) and kind in RULES, "update", f"one of {', '.join(RULES)}", kind)
     names = [f.name for f in fields(RULES[kind])]
     numbers = {name: value for name, value in table.items() if name != "kind"}
     for name in numbers:

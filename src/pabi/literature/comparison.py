@@ -198,7 +198,7 @@ class Comparison:
         `source` of every row; docs, "Errata".
         """
         rows = [
-            {**row, "epsilon": _written(row["epsilon"]), "mu": _written(row["mu"])}
+            {**row, "epsilon": encode(row["epsilon"]), "mu": encode(row["mu"])}  # None stays None
             for row in self._records(along, values)
         ]
         return {"description": to_dict(self.description), "delta": self.delta, "rows": rows}
@@ -309,10 +309,6 @@ class Comparison:
         """
 
         return draw(self, axis_of(self.description, self.delta, along, values), ax)
-
-
-def _written(value: float | None) -> float | str | None:
-    return None if value is None else encode(value)
 
 
 def compare(

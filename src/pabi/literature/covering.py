@@ -118,13 +118,10 @@ def _chain(it: NoisyIteration) -> Chain:
         it.start > 0.0 and not np.any(np.asarray(it.step_sensitivity) > 0.0),
         "runs that differ only in where they start",
     )
-    assert it.steps is not None
-    moduli = it.moduli
-    if moduli is None:
+    if it.moduli is None:
         shapes = [(float(c) ** 2, 0.0) for c in _column(it, it.contraction)]
     else:
-        listed = [moduli] * it.steps if isinstance(moduli, Modulus) else list(moduli)
-        shapes = [_shape(m) for m in listed]
+        shapes = [_shape(modulus) for modulus in it.every_modulus]
     sigma = _column(it, it.step_noise_std)
     require(bool(np.all(sigma > 0.0)), "noise in every step")
     kappa, h = (list(values) for values in zip(*shapes, strict=True))

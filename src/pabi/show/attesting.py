@@ -659,9 +659,7 @@ def read_private(raw: bytes, file: str) -> Any:
     expected = "expected a private Ed25519 key in PEM without a password, as of pabi sign --new-key"
     try:
         private = _serialization().load_pem_private_key(raw, None)
-    except (ValueError, TypeError):
-        raise InvalidInput(file, expected) from None
-    except extra("cryptography.exceptions", "sign").UnsupportedAlgorithm:
+    except (ValueError, TypeError, extra("cryptography.exceptions", "sign").UnsupportedAlgorithm):
         raise InvalidInput(file, expected) from None
     require(isinstance(private, _ed25519().Ed25519PrivateKey), file, expected)
     return private

@@ -26,7 +26,7 @@ from pabi.budget.filters import _TAIL, START, _digest
 from pabi.budget.ledger import report_of
 from pabi.cli import predicting
 from pabi.cli.reading import described, kind_of
-from pabi.cli.schema_file import MODELS, read_schema
+from pabi.cli.schema_file import MODELS, schema_of, schema_text
 from pabi.cli.tables import frames, names_of
 from pabi.cli.writing import one_line
 from pabi.describe.files import to_dict
@@ -189,7 +189,7 @@ def _schema(data: bytes) -> bool:
     path, read = _at("schema.toml", data), 0
     for model in MODELS:
         try:
-            _ = read_schema(str(path), model).encoder
+            _ = schema_of(str(path), schema_text(str(path)), model).encoder
             read += 1
         except pabi.InvalidInput as bad:
             _one_line(str(bad))

@@ -192,9 +192,8 @@ class Guard:
         if host not in self._hosts:
             return 421, "this server answers to its own address alone"
         origin = headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
-            return 403, "another page asked, and only pabi's own may"
-        if not _from_here(path, headers):
+        foreign = origin is not None and origin.decode("latin-1").lower() != f"http://{host}"
+        if foreign or not _from_here(path, headers):
             return 403, "another page asked, and only pabi's own may"
         if method not in ("GET", "HEAD", "POST"):
             return 405, "expected GET, HEAD or POST"

@@ -62,7 +62,6 @@ _SCOPES = {
     "iteration": "only the arithmetic was checked; the steps were taken as stated",
     None: "",
 }
-_USUAL_DELTA = 1e-5
 
 
 def check_events(request: dict[str, Any]) -> Iterator[Event]:
@@ -110,19 +109,9 @@ def checked(text: str) -> tuple[Guarantee | None, Verdict]:
         return None, verdict
 
 
-def reported_check(text: str) -> str:
-    """The report on the guarantee in a file, a page."""
-    guarantee, verdict = checked(text)
-    if guarantee is None:
-        raise InvalidInput(
-            "file", f"its proof is refused, so that there is no report: {verdict.reason}"
-        )
-    return report_on(guarantee, "html", _delta(guarantee, verdict), verdict)
-
-
 def _delta(guarantee: Guarantee, verdict: Verdict) -> float:
     stated = guarantee.tuned_at if verdict.reading is None else verdict.reading[1]
-    return stated if stated is not None and 0.0 < stated < 1.0 else _USUAL_DELTA
+    return stated if stated is not None and 0.0 < stated < 1.0 else USUAL_DELTA
 
 
 def _trained_check(guarantee: Guarantee, delta: float) -> list[tuple[str, str]]:
@@ -266,7 +255,7 @@ def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[
         charge = filters.charge(Gaussian(GaussianFilter.of(epsilon, at).mu))
         what = f"a Gaussian release with ε = {exact(epsilon)} at δ = {exact(at)}"
         unlike = False
-    fits = book.spent + filters.size(charge) <= filters.limit if charge < float("inf") else False
+    fits = charge < math.inf and book.spent + filters.size(charge) <= filters.limit
     after = book.spent + filters.size(charge) if fits else book.spent
     answer = {
         "what": what,
@@ -317,11 +306,16 @@ def exported(request: dict[str, Any]) -> Iterator[Event]:
 def reported(request: dict[str, Any]) -> Iterator[Event]:
     """{"state"}, or {"text": a guarantee}, as a report: a page that can be kept, printed and signed."""
     if "text" in request:
-        text = reported_check(text_in(request))
+        guarantee, verdict = checked(text_in(request))
+        if guarantee is None:
+            reason = f"its proof is refused, so that there is no report: {verdict.reason}"
+            raise InvalidInput("file", reason)
+        delta = _delta(guarantee, verdict)
     else:
         picked = read(state_in(request))
-        guarantee = picked.description.guarantee(picked.delta)
-        text = report_on(guarantee, "html", picked.delta, verify(guarantee))
+        guarantee, delta = picked.description.guarantee(picked.delta), picked.delta
+        verdict = verify(guarantee)
+    text = report_on(guarantee, "html", delta, verdict)
     yield "file", {"name": "report.html", "text": text}
 
 

@@ -317,17 +317,14 @@ class Drift(Pulled):
         uses, (eta, noise) = surely.astype(float), self.schedule
         slopes = self.slopes(self.curvature, uses)
         later = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
-        moved = later * self._moves(gradient)
+        # In a secret order another record would have been where this one is.
+        rest = 0.0 if self.public or not self.kind.flat else self.others.pulls
+        moved = later * (-eta * (gradient - rest) / self.run.batch_size)
         choices = [Choice(np.ones(1), np.array([float(moved @ uses)]))]
         if order is not None:
             epochs = by_place(moved[: self.run.data_steps], order.period)[:-1]
             choices += [Choice(places(order), np.append(epoch, 0.0)) for epoch in epochs]
         return SumCase(chance, choices, math.sqrt(float(np.square(later) @ np.square(eta * noise))))
-
-    def _moves(self, gradient: float) -> Array:
-        """(t,) what the record adds where it is; in a secret order another one would have been there."""
-        rest = 0.0 if self.public or not self.kind.flat else self.others.pulls
-        return np.asarray(-self.schedule[0] * (gradient - rest) / self.run.batch_size)
 
     def trained(self, gradient: float, trainings: int, generator: np.random.Generator) -> Array:
         """(trainings,) how far releases are from the way without noise, all trained side by side.

@@ -38,8 +38,9 @@ class SumInstance(Instance):
     def later(self) -> Array:
         """(t,) what counts of what each step adds."""
         rule = self.run.rule
-        if self.run.release == "path":
-            return np.asarray(self._shown * (self._moved / np.square(self.stds)))
+        if self.run.release == "path":  # whose steps show nothing where they surely lack the record
+            shown = self.steps_in(self.place) if self.public else 1.0
+            return np.asarray(shown * (self._moved / np.square(self.stds)))
         assert isinstance(rule, Momentum)
         return _of_momentum(rule, self.run.loss.l2, self.schedule[0])
 
@@ -56,13 +57,6 @@ class SumInstance(Instance):
     @property
     def _moved(self) -> Array:
         return np.abs(self.moves(self.record) - self.moves(self.other))
-
-    @property
-    def _shown(self) -> Array:
-        """(t,) 1 in the steps that may have the record, 0 elsewhere."""
-        if not self.public:
-            return np.ones(self.run.steps)
-        return np.asarray(self.steps_in(self.place), dtype=float)
 
     def pair(self) -> LawPair:
         """The laws of the sum, but for what the other records add."""

@@ -254,7 +254,12 @@ class Ledger:
             kind = type(path).__name__
             raise InvalidInput("path", f"expected a path, got a {kind}") from None
         if epsilon is None and delta is None and order is None and unit == "record":
-            opening = _opening_at(self._path)
+            require(
+                self._path.exists(),
+                str(self._path),
+                "expected a ledger: no such file; state epsilon and delta to open a new one",
+            )
+            opening = read_book(self._path).opening
             epsilon, delta = opening.epsilon, opening.delta
             order, unit = opening.order, opening.unit
         self._epsilon = validate.number("epsilon", epsilon, above=0.0)
@@ -556,16 +561,6 @@ class Reservation:
             self.commit()
 
 
-def _opening_at(path: Path) -> Opening:
-    """The budget of the ledger that is there. Raises InvalidInput."""
-    require(
-        path.exists(),
-        str(path),
-        "expected a ledger: no such file; state epsilon and delta to open a new one",
-    )
-    return read_book(path).opening
-
-
 def reserved(
     ledger: Ledger | None, guarantee: Guarantee, *, secret: bool
 ) -> AbstractContextManager[Any]:
@@ -594,9 +589,8 @@ def entries_noting(ledger: Ledger, key: str) -> list[tuple[Any, bool]]:
 
 def check_ledger(ledger: Any) -> None:
     """Raises InvalidInput for what is neither a ledger nor None."""
-    if ledger is not None and type(ledger) is not Ledger:
-        kind = type(ledger).__name__
-        raise InvalidInput("ledger", f"expected a pabi.Ledger or None, got a {kind}")
+    if ledger is not None:
+        validate.exactly("ledger", ledger, Ledger, "a pabi.Ledger or None")
 
 
 def _verified(guarantee: Guarantee) -> dict[str, Any]:

@@ -29,9 +29,6 @@ from pabi.numbers.showing import aligned
 # `pabi audit`: attack a run on the worst instance that is known, and show what that refutes.
 
 
-_FEWEST = 100
-
-
 def audit(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A run file (TOML); - is standard input.")
@@ -65,9 +62,9 @@ def audit(
     """
     from pabi.audits.auditing import Audit
     from pabi.audits.auditing import audit as audited
-    from pabi.audits.conformity import Reach, reach
+    from pabi.audits.conformity import FEWEST, Reach, reach
 
-    count = read_whole("--trainings", trainings, _FEWEST)
+    count = read_whole("--trainings", trainings, FEWEST)
     result: Audit | Reach
     if only_reach:
         result = reach(noisy_sgd(file, "audited"), trainings=count)

@@ -127,9 +127,7 @@ class Unlearning(Accounted):
     adjacency: ClassVar[Compared] = RETRAINED
 
     def __post_init__(self) -> None:
-        if type(self.run) is not NoisySGD:
-            kind = type(self.run).__name__
-            raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {kind}")
+        validate.exactly("run", self.run, NoisySGD, "a pabi.NoisySGD")
         keep(self, requests=_requests(self.requests), published=flag("published", self.published))
         if self.records > self.run.n:
             raise InvalidInput(

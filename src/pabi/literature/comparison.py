@@ -256,15 +256,11 @@ class Comparison:
 
     def _varied(self, axis: Axis) -> Iterator[tuple[float, float, tuple[Row, ...]]]:
         """(value, δ, rows) at every value of an axis."""
+        instance = any(row.name == INSTANCE for row in self.rows)
         for value in axis.values:
             run, delta = axis.at(value)
-            there = compare(run, delta, also=self.functions, instance=self._instance)
+            there = compare(run, delta, also=self.functions, instance=instance)
             yield value, delta, there.rows
-
-    @property
-    def _instance(self) -> bool:
-        """Whether it has a row of an exact instance."""
-        return any(row.name == INSTANCE for row in self.rows)
 
     def plot(
         self,

@@ -204,8 +204,7 @@ def _promise(
     guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
 ) -> tuple[Block, ...]:
     success = shown(guarantee.bayes_success(), decimals=2, percent=True)
-    checked = f"yes, by pabi’s independent checker; scope {verdict.scope}"
-    checked = checked if verdict.ok else "no, see above"
+    accepted = f"yes, by pabi’s independent checker; scope {verdict.scope}"
     rows = (
         ("Protects", whom(guarantee.adjacency, guarantee.unit)),
         (
@@ -218,7 +217,7 @@ def _promise(
             f"right in at most {success} of all cases; 50% without the release",
         ),
         ("Method", guarantee.method),
-        ("Checked", checked),
+        ("Checked", accepted if verdict.ok else "no, see above"),
     )
     alarms = tuple(_alarms(guarantee, verdict, source))
     good = Paragraph(

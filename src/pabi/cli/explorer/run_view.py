@@ -14,7 +14,7 @@ import numpy as np
 from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_of, outcomes
 from pabi.account.calibration import calibrate
-from pabi.account.changes import called
+from pabi.account.changes import SLOW, Explanation, called
 from pabi.account.targets import Target
 from pabi.cli.explorer.state import (
     CONTROLS,
@@ -361,8 +361,6 @@ def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> l
 
 def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     """The changes that would lower ε most, tried unless accounting took too long."""
-    from pabi.account.changes import SLOW, Explanation
-
     explanation = Explanation((), picked.delta, guarantee, picked.description, seconds)
     before = state_of(picked.description, picked.delta)
     rows = [

@@ -33,6 +33,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pabi.cli.explorer.state import BEGINNINGS, names, page
 from pabi.cli.explorer.workers import NAMES, Workers
 from pabi.numbers.errors import InvalidInput, must_be, require
 
@@ -89,8 +90,6 @@ def query_of(link: str) -> str:
 
     Whose server it was and its token are left out.
     """
-    from pabi.cli.explorer.state import names
-
     before, mark, after = link.strip().partition("#")[0].partition("?")
     pairs = parse_qsl(after if mark else before, keep_blank_values=True)
     must_be(pairs or mark, "--open", "a link to the page, or what follows its ?", link)
@@ -288,8 +287,6 @@ def application(
             workers.end()
 
     async def opening(_: Request) -> Response:
-        from pabi.cli.explorer.state import BEGINNINGS, page
-
         name = None if ledger is None else ledger.name
         return JSONResponse(
             {"controls": page(), "beginnings": BEGINNINGS, "start": start or {}, "ledger": name}

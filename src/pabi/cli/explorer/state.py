@@ -278,9 +278,9 @@ def number(name: str, text: str) -> float:
     """The number that somebody typed, with a decimal point or comma. Raises InvalidInput."""
     plain = _SPACES.sub("", text).replace("−", "-")
     if _THOUSANDS.fullmatch(plain):
-        other = plain.replace(",", ".", 1) if plain.count(",") == 1 else "a decimal point"
         raise InvalidInput(
-            name, f"{text!r} can be read in two ways: write {plain.replace(',', '')} or {other}0"
+            name, f"{text!r} can be read in two ways: write {plain.replace(',', '')} or "
+            f"{plain.replace(',', '.')}0"
             if plain.count(",") == 1
             else f"expected a number without separators, such as {plain.replace(',', '')}"
         )  # fmt: skip
@@ -376,7 +376,10 @@ def read(state: State) -> Picked:
     delta = number_in(state, "delta", above=0.0, below=1.0)
     further = tables_in(text_of(state, "further"), "further")
     if further.get("kind", _RUN) != _RUN:
-        return Picked(_alone(further), delta, rest=True)
+        try:
+            return Picked(description_in(further), delta, rest=True)
+        except InvalidInput as bad:  # the mistake is that of the further fields
+            raise InvalidInput("further", str(bad)) from None
     table = _together(_table(state), further)
     run = description_in(table)
     shape = text_of(state, "schedule")
@@ -384,14 +387,6 @@ def read(state: State) -> Picked:
         first, steps = float(table["step_size"]), run.steps
         run = replace(run, step_size=lambda k: float(first * _SHAPES[shape](k, steps)))
     return Picked(run, delta, rest=False)
-
-
-def _alone(further: dict[str, Any]) -> Description:
-    """The description that further fields hold alone, whose mistakes are theirs."""
-    try:
-        return description_in(further)
-    except InvalidInput as bad:
-        raise InvalidInput("further", str(bad)) from None
 
 
 def _table(state: State) -> dict[str, Any]:

@@ -192,11 +192,9 @@ def require_alike(field: str, expected: object, other: object) -> None:
 
 def checked_unit(value: object) -> Unit:
     """The unit of this name. Raises InvalidInput."""
-    for unit in UNITS:
-        if type(value) is str and value == unit:
-            return unit
     names = " or ".join(f'"{unit}"' for unit in UNITS)
-    raise InvalidInput("unit", f"expected {names}, got {value!r}")
+    must_be(type(value) is str and value in UNITS, "unit", names, value)
+    return cast("Unit", value)
 
 
 def checked_protected(value: object) -> str:

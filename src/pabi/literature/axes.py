@@ -154,11 +154,7 @@ def _noise(run: NoisySGD, delta: float) -> Varied:
         own = float(np.max(run.gradient_noise_std)) * run.batch_size / cast("float", unit)
     base = float(np.max(own))
     values = tuple(np.geomspace(base / _WIDE, base * _WIDE, 9).tolist())
-
-    def at(value: Any) -> tuple[Description, float]:
-        return replace(run, noise_std=None, noise_multiplier=value), delta
-
-    return base, values, at
+    return base, values, lambda m: (replace(run, noise_std=None, noise_multiplier=m), delta)
 
 
 def _first_steps(it: NoisyIteration, length: int) -> NoisyIteration:

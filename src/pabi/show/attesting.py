@@ -388,10 +388,8 @@ def plain(sentence: str) -> str:
 
 
 def _rule(sentence: str) -> tuple[Attests, str]:
-    for beginning, who, words in _RULES:
-        if beginning.match(sentence):
-            return who, words
-    return Attests.PERSON, sentence
+    fitting = ((who, words) for beginning, who, words in _RULES if beginning.match(sentence))
+    return next(fitting, (Attests.PERSON, sentence))
 
 
 def hidden(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -650,8 +648,7 @@ def sign(statement: Statement, private: Any) -> Signed:
 
 def public_of(private: Any) -> str:
     """The public key of a private one, in hexadecimal digits."""
-    digits: str = private.public_key().public_bytes_raw().hex()
-    return digits
+    return str(private.public_key().public_bytes_raw().hex())
 
 
 def read_private(raw: bytes, file: str) -> Any:

@@ -67,12 +67,6 @@ def epsilons(lengths: Sequence[int], unit: str, ours: Length, composition: Lengt
     return Panel("(ε, δ)-DP", unit, "ε", curves, log="x")
 
 
-def compositions(lengths: Sequence[int], unit: str, composition: Length) -> list[Curve]:
-    """Trade-off curves of the composition of runs of several lengths."""
-    pairs = zip(lengths, DASHES, strict=False)
-    return [gaussian(composition(k), f"composition, {unit} = {k}", 1, dash) for k, dash in pairs]
-
-
 def growth(
     ours: Length,
     composition: Length,
@@ -92,15 +86,16 @@ def growth(
     """
 
     def assemble(results: Mapping[str, Any]) -> Figure:
-        letter = unit[-1]
+        letter, pairs = unit[-1], list(zip(left, DASHES, strict=False))
         if limit is None:
-            pairs = zip(left, DASHES, strict=False)
             drawn = [
                 gaussian(ours(k), f"last iterate, {letter} = {k}", 0, dash) for k, dash in pairs
             ]
         else:
             drawn = [gaussian(ours(limit[1]), limit[0], 0)]
-        drawn += compositions(left, letter, composition)
+        drawn += [
+            gaussian(composition(k), f"composition, {letter} = {k}", 1, dash) for k, dash in pairs
+        ]
         return Figure((tradeoffs(drawn), epsilons(right, unit, ours, composition)), remark)
 
     return Artefact(title, f"{BOK}, Figure {figure}", assemble)

@@ -19,7 +19,6 @@ from scipy.stats import binom
 
 from pabi.audits import probes
 from pabi.audits.laws import Counts, above
-from pabi.audits.probes import CanaryData, Fault, window
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.locking import waiting
@@ -191,7 +190,7 @@ class TrainerTests:
         probes.refuse_untested(run)
         self._generator, self._sure = generator, confidence
         self._error = 0.5 * (1.0 - confidence)  # the other half is for the bounds on errors
-        self.data: tuple[CanaryData, ...] = probes.probes(run)
+        self.data: tuple[probes.CanaryData, ...] = probes.probes(run)
         self.each = trainings // DATA_SETS
         self._count = _references(self.each)
         plain_models = self._models(run, range(DATA_SETS), self._count)
@@ -272,7 +271,7 @@ class TrainerTests:
         rows = [self._reachable(*pair) for pair in zip(self._faults, self._tests, strict=False)]
         return Reach(DATA_SETS * self.each, self._sure, POWER, tuple(rows))
 
-    def _reachable(self, fault: Fault, test: _Test) -> Reachable:
+    def _reachable(self, fault: probes.Fault, test: _Test) -> Reachable:
         level = test.share * self._error
         usual = above(np.array(self._inside(test)), self._count, _UNSURE)
         counts: dict[tuple[int, int], Counts] = {}
@@ -413,7 +412,7 @@ def p_value(hits: Sequence[int], reference: Sequence[int], each: int, count: int
     first, laws = 0, np.ones(1)
     for k, r in zip(hits, reference, strict=True):
         share, drawn = (k + r) / (each + count), count / (each + count)
-        low, high = window(each, share, drawn)
+        low, high = probes.window(each, share, drawn)
         law = _hypergeometric(np.arange(low, high + 1), each, count, k + r)
         first, laws = first + low, np.convolve(laws, law)
     beyond = laws[max(0, sum(hits) - first) :].sum()
@@ -452,7 +451,7 @@ def _sum_of_binomials(probabilities: Array, each: int) -> tuple[int, Array]:
     """(the least value that is kept, the probabilities of it and of those after it)."""
     first, laws = 0, np.ones(1)
     for p in probabilities:
-        low, high = window(each, float(p))
+        low, high = probes.window(each, float(p))
         law = binom.pmf(np.arange(low, high + 1), each, float(p))
         first, laws = first + low, np.convolve(laws, law)
     return first, laws

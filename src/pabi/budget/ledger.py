@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -563,7 +562,7 @@ class Reservation:
 
 def reserved(
     ledger: Ledger | None, guarantee: Guarantee, *, secret: bool
-) -> AbstractContextManager[Any]:
+) -> contextlib.AbstractContextManager[Any]:
     """For trainers: the reservation of a release in `ledger`, nothing to be done without one.
 
     `guarantee`: of the release as if its noise were secret. `secret`: whether it is.

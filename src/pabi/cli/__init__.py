@@ -294,8 +294,7 @@ def calibrate(
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
       pabi calibrate run.toml --tpr 0.05 --fpr 0.01 --delta 1e-5 > private.toml
     """
-    from pabi.account.calibration import calibrate as calibrated
-    from pabi.account.calibration import calibrated_of
+    from pabi.account import calibration
 
     target = read_any_target(
         epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
@@ -306,10 +305,10 @@ def calibrate(
         file_name(file),
         'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
     )
-    names = calibrated_of(start)
+    names = calibration.calibrated_of(start)
     parameter = names[0] if parameter is None else parameter
     must_be(parameter in names, "--parameter", f"one of {', '.join(names)}", parameter)
-    run = calibrated(start, parameter=parameter, **asdict(target))
+    run = calibration.calibrate(start, parameter=parameter, **asdict(target))
     at = target.chosen_at
     _, best = _explained(run, at)
     cost, table = target.cost(best), to_dict(run)

@@ -60,19 +60,18 @@ def audit(
     Example:
       pabi audit run.toml --delta 1e-5 --trainings 1000000
     """
-    from pabi.audits.auditing import Audit
-    from pabi.audits.auditing import audit as audited
+    from pabi.audits import auditing
     from pabi.audits.conformity import FEWEST, Reach, reach
 
     count = read_whole("--trainings", trainings, FEWEST)
-    result: Audit | Reach
+    result: auditing.Audit | Reach
     if only_reach:
         result = reach(noisy_sgd(file, "audited"), trainings=count)
     else:
         at = required("--delta", read_delta(delta))
-        result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
+        result = auditing.audit(noisy_sgd(file, "audited"), trainings=count, delta=at)
     emit_json(result.to_dict()) if as_json else emit(str(result))
-    if isinstance(result, Audit) and result.refuted:
+    if isinstance(result, auditing.Audit) and result.refuted:
         raise typer.Exit(1)
 
 

@@ -11,22 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.describe import langevin, mechanisms, updates
+from pabi.describe import langevin, losses, mechanisms, prox, updates
 from pabi.describe.batches import OTHER_NUMBERS, SCHEMES, Batches
 from pabi.describe.iteration import Column, NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
-from pabi.describe.losses import KINDS as LOSSES
 from pabi.describe.losses import Loss, parameter_names
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.moduli import Modulus
-from pabi.describe.prox import KINDS as PROXIMAL_MAPS
 from pabi.describe.prox import ProximalMap
 from pabi.describe.runs import OTHER_KEYWORDS, NoisySGD, Prox
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
-from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import suggestion
 from pabi.numbers.validate import refuse_foreign
@@ -140,7 +137,7 @@ def to_dict(description: Description) -> dict[str, Any]:
 
 def _written(name: str, value: Any) -> Any:
     """A field's value for JSON."""
-    if type(value) in PROXIMAL_MAPS.values() or isinstance(value, (Loss, Modulus, Update)):
+    if type(value) in prox.KINDS.values() or isinstance(value, (Loss, Modulus, Update)):
         return value.to_dict()
     if isinstance(value, NoisySGD):
         return to_dict(value)
@@ -274,7 +271,7 @@ def _check_kind(table: str, kind: Any, kinds: Collection[str]) -> str:
 def _loss(value: Any) -> Loss:
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if isinstance(value, Mapping):
-        _check_kind("loss", kind, LOSSES)
+        _check_kind("loss", kind, losses.KINDS)
     return Loss.from_dict(_check_table("loss", value, {"kind", "l2", *parameter_names(kind)}))
 
 
@@ -303,7 +300,7 @@ def _names(cls: type[Any]) -> list[str]:
 def _prox(value: Any) -> Prox:
     """One of pabi's own maps by its kind, or what is known of another."""
     if isinstance(value, Mapping) and "kind" in value:
-        parameters = _names(PROXIMAL_MAPS[_check_kind("prox", value["kind"], PROXIMAL_MAPS)])
+        parameters = _names(prox.KINDS[_check_kind("prox", value["kind"], prox.KINDS)])
         return ProximalMap.from_dict(_check_table("prox", value, {"kind", "diameter", *parameters}))
     table = _check_table("prox", value, {"kind", "name", "diameter"})
     diameter = table.get("diameter")
@@ -400,7 +397,7 @@ def _toml_ready(table: dict[str, Any]) -> dict[str, Any]:
     ready = {}
     for key, value in table.items():
         if isinstance(value, dict) and set(value) == {"f8"}:
-            entries = read_floats(key, value)
+            entries = encoding.read_floats(key, value)
             value = entries.tolist() if len(entries) <= _WRITTEN_OUT else value
         elif isinstance(value, dict):
             value = _toml_ready(value)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from pabi.describe import langevin
 from pabi.describe.accounted import (
     ADJACENCY,
     IF_ANY,
@@ -22,8 +23,6 @@ from pabi.describe.accounted import (
     adjacent,
     those_that_hold,
 )
-from pabi.describe.langevin import OTHER_KEYWORDS as LANGEVIN_KEYWORDS
-from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import LOSS, Loss
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
@@ -62,7 +61,7 @@ def _epsilons(name: str, value: Any) -> tuple[float, ...]:
 
 _SAMPLER = "belongs to pabi.sampling.gibbs_rejection"
 OTHER_KEYWORDS = {
-    **{name: LANGEVIN_KEYWORDS[name] for name in ("beta", "kappa", "temperature", "l2", "tau")},
+    **{k: langevin.OTHER_KEYWORDS[k] for k in ("beta", "kappa", "temperature", "l2", "tau")},
     **dict.fromkeys(("domain", "draws", "random_state", "seed"), _SAMPLER),
     "radius": "a mechanism has the diameter of its set: write diameter=2 * {} for a ball",
     "sensitivity": "follows from the loss's gradient bound and the diameter; see gradient_gap",
@@ -127,7 +126,7 @@ class ExponentialMechanism(Accounted):
     @property
     def gap(self) -> float:
         """Δ: how far the gradients of two adjacent data sets' mean losses can be apart."""
-        return gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
+        return langevin.gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
 
     @property
     def least_curvature(self) -> float | None:
@@ -331,7 +330,7 @@ class IteratedExponentialMechanism(Accounted):
             extra *= 1.0 + math.sqrt(-2.0 * math.log(each))
         rounds = []
         for i, epsilon in enumerate(self.epsilons):
-            gap = gradient_gap_of(self.loss, self.records(i), self.adjacency, None)
+            gap = langevin.gradient_gap_of(self.loss, self.records(i), self.adjacency, None)
             kappa = fraction_down(Fraction(epsilon) / (Fraction(gap) * Fraction(diameter)))
             if not 0.0 < kappa < _LARGEST:
                 raise InvalidInput("epsilons", "an inverse temperature leaves the range of numbers")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Literal, ParamSpec, Protocol, cast
 
 import numpy as np
@@ -107,7 +106,7 @@ def published(
     """Turns a formula into a function that returns its value as a `Published`."""
 
     def decorate(formula: Callable[P, float | TradeOff]) -> Bound[P]:
-        @functools.wraps(formula)
+        @wraps(formula)
         def bound(*args: P.args, **kwargs: P.kwargs) -> Published:
             return Published(formula(*args, **kwargs), kind, status, note, source)
 

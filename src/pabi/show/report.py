@@ -16,7 +16,6 @@ from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.showing import exact, shown, shown_down
 from pabi.show.attesting import ROLES, Attestable, Attests, Signed, digest, folded, hidden, points
-from pabi.show.attesting import attesting as attesting
 from pabi.show.formats import (
     BANDS_FROM,
     Block,

@@ -254,7 +254,7 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
 
 def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
     """Every assumption, and who stands behind it."""
-    from pabi.show.report import attesting
+    from pabi.show.attesting import attesting
 
     every = guarantee.assumptions
     return [{"text": text, "who": attesting(text, every).value} for text in every]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import html
 import json
@@ -19,7 +18,7 @@ from collections.abc import (
     Mapping,
     MutableMapping,
 )
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -65,7 +64,7 @@ def address(stream: socket.socket, token: str, query: str = "") -> str:
     return f"http://127.0.0.1:{port}/{query and '?'}{query}#token={token}"
 
 
-@contextlib.contextmanager
+@contextmanager
 def private_page(place: str) -> Iterator[str]:
     """The address of a file that sends a browser to `place`, and that its owner alone can read.
 

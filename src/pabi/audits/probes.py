@@ -425,9 +425,8 @@ def faults(run: NoisySGD) -> Iterator[Fault]:
 
 def _changed(run: NoisySGD, **changes: Any) -> NoisySGD:
     """The run with as many steps and as much noise, and something else that is not as described."""
-    stated = {"noise_std": run.gradient_noise_std, "noise_multiplier": None}
-    steps = {"epochs": None, "total_steps": run.steps}
-    return replace(run, **{**stated, **steps, **changes})
+    noise = {"noise_std": run.gradient_noise_std, "noise_multiplier": None}
+    return replace(run, **{"epochs": None, "total_steps": run.steps, **noise, **changes})
 
 
 def _longer(run: NoisySGD, more: int) -> NoisySGD:

@@ -487,18 +487,16 @@ class Ledger:
         self._name = book.opening.name
         opening, mine = book.opening, (self._epsilon, self._delta, self._order, self._unit)
         if (opening.epsilon, opening.delta, opening.order, opening.unit) != mine:
-            expected = budget_text(*mine)
             raise InvalidInput(
-                str(self._path), f"expected a ledger of {expected}, got one of {opening}"
+                str(self._path), f"expected a ledger of {budget_text(*mine)}, got one of {opening}"
             )
 
     # Copies and pickles: path, name and budget. They never make a file that is gone anew.
 
     def __getstate__(self) -> dict[str, Any]:
-        budget = (self._epsilon, self._delta, self._order)
         return {
             "path": str(self._path),
-            "budget": budget,
+            "budget": (self._epsilon, self._delta, self._order),
             "unit": self._unit,
             "name": self._name,
         }

@@ -120,8 +120,7 @@ def plan_request(
     except (NotApplicable, TargetUnreachable) as no:
         if as_json:
             raise
-        anew = retrained_for(held, count, *target)
-        emit("\n".join([f"going on     {no}", *staying(anew)]))
+        emit("\n".join([f"going on     {no}", *staying(retrained_for(held, count, *target))]))
         return
     _show_plan(plan.guarantee, held.run, target[1], plan.epochs, count, as_json=as_json)
 

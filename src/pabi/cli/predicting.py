@@ -221,8 +221,9 @@ def predict(
     loaded = load_model(model)
     for option, needed in (("--proba", proba), ("--threshold", threshold is not None)):
         if needed and not hasattr(loaded.last, "predict_proba"):
-            kind = type(loaded.last).__name__
-            raise InvalidInput(option, f"expected a logistic model, got a {kind}")
+            raise InvalidInput(
+                option, f"expected a logistic model, got a {type(loaded.last).__name__}"
+            )
     if threshold is not None and (count := len(loaded.last.classes_)) != 2:
         raise InvalidInput("--threshold", f"expected a model of two classes, got one of {count}")
     if schema is not None:
@@ -288,8 +289,7 @@ def _tables(model: LoadedModel, files: list[str], ids: list[str]) -> Iterator[tu
     columns = list(model.columns)
     if model.encoder is None:
         return ((frame[columns], frame) for frame in whole_frames(files, columns, ids))
-    read = frames(files, [*columns, *ids])
-    return ((model.encoder.transform(frame), frame) for frame in read)
+    return ((model.encoder.transform(frame), frame) for frame in frames(files, [*columns, *ids]))
 
 
 def _csv(rows: list[Sequence[Any]]) -> str:

@@ -211,8 +211,7 @@ def answer(database: str, query: str, folder: str | None) -> ReadOnce:
             check(query)
         except Exception as bad:
             raise InvalidInput("--query", _message(bad, query)) from None
-        rows = unshown("--query", lambda: ask(query))
-        return ReadOnce(rows, folder, "--query")
+        return ReadOnce(unshown("--query", lambda: ask(query)), folder, "--query")
 
 
 @contextlib.contextmanager

@@ -355,8 +355,7 @@ def _arrow_frames(file: str, columns: list[str]) -> _Frames:
         every = reader if batches is None else map(reader.get_batch, range(batches))
         for batch in every:
             for first in range(0, batch.num_rows, ROWS):
-                part = batch.slice(first, ROWS)
-                yield _frame(part)[columns]
+                yield _frame(batch.slice(first, ROWS))[columns]
 
 
 def _query_frames(file: str, columns: list[str]) -> _Frames:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from types import MappingProxyType
@@ -152,7 +152,17 @@ class Modulus(abc.ABC):
         InvalidInput
             For an unknown kind, or constants that are missing, unknown or outside of their range.
         """
-        return _read(table)
+        kinds = (*_KINDS, "minimum")
+        kind: Any = table.get("kind") if isinstance(table, dict) else None
+        must_be(kind in kinds, "moduli", f"a table with kind in {', '.join(kinds)}", table)
+        rest = {name: value for name, value in table.items() if name != "kind"}
+        if kind == "minimum":
+            if set(rest) != {"parts"} or not isinstance(rest["parts"], list):
+                raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
+            return Modulus.minimum(*map(Modulus.from_dict, rest["parts"]))
+        build, names = _KINDS[kind]
+        must_be(set(rest) == set(names), "moduli", ", ".join(names), table)
+        return build(**rest)
 
     @staticmethod
     def sqrt(kappa: float, h: float) -> Modulus:
@@ -219,7 +229,13 @@ class Modulus(abc.ABC):
         InvalidInput
             For none, and for a modulus that is not pabi's own.
         """
-        return _least(moduli)
+        flat = [part for modulus in moduli for part in parts_of(modulus)]
+        require(flat, "moduli", "expected at least one modulus")
+        least: list[Part] = []
+        for part in flat:
+            if not any(_below(other, part) for other in least):
+                least = [other for other in least if not _below(part, other)] + [part]
+        return least[0] if len(least) == 1 else Minimum(tuple(least))
 
     @staticmethod
     def from_function(function: Callable[[float], float]) -> Modulus:
@@ -358,7 +374,7 @@ class Minimum(Modulus):
 
     def scaled(self, factor: float) -> Modulus:
         """The least of the multiples of the parts."""
-        return _least(part.scaled(factor) for part in self.parts)
+        return Modulus.minimum(*(part.scaled(factor) for part in self.parts))
 
     def to_dict(self) -> dict[str, Any]:
         """The tables of the parts. Raises InvalidInput where a part is a function."""
@@ -468,17 +484,6 @@ def finite_or_unbounded(build: Callable[..., Modulus], *constants: float) -> Mod
     return build(*constants) if all(map(math.isfinite, constants)) else Unbounded()
 
 
-def _least(moduli: Iterable[Modulus]) -> Modulus:
-    """The pointwise least, without the parts that never are it."""
-    flat = [part for modulus in moduli for part in parts_of(modulus)]
-    require(flat, "moduli", "expected at least one modulus")
-    least: list[Part] = []
-    for part in flat:
-        if not any(_below(other, part) for other in least):
-            least = [other for other in least if not _below(part, other)] + [part]
-    return least[0] if len(least) == 1 else Minimum(tuple(least))
-
-
 def _below(one: Part, other: Part) -> bool:
     """Whether `one` is surely at most `other` everywhere."""
     if one == other or isinstance(other, Unbounded):
@@ -499,27 +504,13 @@ _KINDS: Mapping[str, tuple[Callable[..., Modulus], tuple[str, ...]]] = MappingPr
 )
 
 
-def _read(table: Any) -> Modulus:
-    kinds = (*_KINDS, "minimum")
-    kind: Any = table.get("kind") if isinstance(table, dict) else None
-    must_be(kind in kinds, "moduli", f"a table with kind in {', '.join(kinds)}", table)
-    rest = {name: value for name, value in table.items() if name != "kind"}
-    if kind == "minimum":
-        if set(rest) != {"parts"} or not isinstance(rest["parts"], list):
-            raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
-        return _least([_read(part) for part in rest["parts"]])
-    build, names = _KINDS[kind]
-    must_be(set(rest) == set(names), "moduli", f"{', '.join(names)}", table)
-    return build(**rest)
-
-
 def above_both(one: Modulus, other: Modulus) -> Modulus:
     """A modulus that is nowhere below either."""
     pairs = [(a, b) for a in parts_of(one) for b in parts_of(other)]
     if one == other:
         return one
     parts = [built for a, b in pairs if (built := _above_both(a, b)) is not None]
-    return _least([*parts, Unbounded()])
+    return Modulus.minimum(*parts, Unbounded())
 
 
 def _above_both(one: Part, other: Part) -> Modulus | None:

@@ -127,8 +127,7 @@ class LinearLoss(ABC):
     @classmethod
     def of(cls, values: Parameters) -> Self:
         """The loss of these parameters; `values` may hold others, such as `feature_norm`."""
-        declared = fields(cast("Any", cls))
-        return cls(**{f.name: values[f.name] for f in declared if f.name in values})
+        return cls(**{f.name: values[f.name] for f in fields(cast("Any", cls)) if f.name in values})
 
     @classmethod
     def parameters(cls, *, required: bool) -> Constraints:

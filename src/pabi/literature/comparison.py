@@ -416,8 +416,9 @@ def _row_beside(name: str, bound: Any, run: Description, delta: float) -> Row:
 def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
     match bound:
         case Guarantee():
-            proven = verify(bound).scope == "run"
-            status: Status | Literal["stated"] = "sound" if proven else "stated"
+            status: Status | Literal["stated"] = (
+                "sound" if verify(bound).scope == "run" else "stated"
+            )
             note = f"{bound.method}, under {bound.adjacency}{_unlike(bound, run)}"
             return Row(name, name, status, True, bound.epsilon(delta), bound.mu, note)
         case Published(kind="gdp" | "tradeoff" | "epsilon"):
@@ -441,11 +442,10 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
                 "also", f"expected a bound that has an ε, got {name!r} of kind {bound.kind!r}"
             )
         case other:
-            article = f"a {type(other).__name__}"
             raise InvalidInput(
                 "also",
                 "expected a Guarantee, Published, a trade-off function, ε or a function of the description "
-                f"as {name!r}, got {article}",
+                f"as {name!r}, got a {type(other).__name__}",
             )
 
 
@@ -551,8 +551,7 @@ def draw(comparison: Comparison, axis: Axis, ax: Any = None) -> Any:
             *place, mark, color=colour, label=_label(row), markersize=9, clip_on=False, zorder=3
         )
     shown = curves | {name: np.array([_epsilon(comparison.rows, name)]) for name in points}
-    varies = axis.name == "delta"
-    epsilon = "ε" if varies else f"ε at δ = {exact(comparison.delta)}"
+    epsilon = "ε" if axis.name == "delta" else f"ε at δ = {exact(comparison.delta)}"
     ax.set(xlabel=LABELS.get(axis.name, axis.name), ylabel=epsilon)
     _dress(ax, shown, x, own=own)
     return ax

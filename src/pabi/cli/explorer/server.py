@@ -60,8 +60,7 @@ def listening(port: int) -> socket.socket:
 
 def address(stream: socket.socket, token: str, query: str = "") -> str:
     """What the browser is given. The token stands after #, which browsers do not send."""
-    port = stream.getsockname()[1]
-    return f"http://127.0.0.1:{port}/{query and '?'}{query}#token={token}"
+    return f"http://127.0.0.1:{stream.getsockname()[1]}/{query and '?'}{query}#token={token}"
 
 
 @contextmanager

@@ -242,8 +242,7 @@ def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[
     filters, delta = book.opening.filter, book.opening.delta
     state = state_in(request)
     if request["what"] == "run":
-        picked = read(state)
-        guarantee = picked.description.guarantee(delta)
+        guarantee = read(state).description.guarantee(delta)
         refuse_another_unit(report.unit, guarantee.unit)
         charge = filters.charge(guarantee.curve)
         what = f"the run of this page, ε = {shown(guarantee.epsilon(delta))} at δ = {exact(delta)}"
@@ -299,8 +298,10 @@ def exported(request: dict[str, Any]) -> Iterator[Event]:
         "says which trainers take what it returns",
     ]
     yield "file", {"name": "run.toml", "text": run_file(to_dict(picked.description), comments)}
-    table = guarantee.to_dict(certificate=True)
-    yield "file", {"name": "guarantee.json", "text": json.dumps(table)}
+    yield (
+        "file",
+        {"name": "guarantee.json", "text": json.dumps(guarantee.to_dict(certificate=True))},
+    )
 
 
 def reported(request: dict[str, Any]) -> Iterator[Event]:

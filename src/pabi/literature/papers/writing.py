@@ -106,8 +106,7 @@ def _figures(value: float, entry: Entry) -> str:
     """With two decimals more than the paper prints, so that a rounding can be checked."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "—"
-    bare = entry.printed is None
-    return plain(value, 4) if bare else as_printed(value, _decimals(value, entry))
+    return plain(value, 4) if entry.printed is None else as_printed(value, _decimals(value, entry))
 
 
 def _proven(value: float | None, entry: Entry) -> str:

@@ -183,11 +183,11 @@ def _logistic_in_many_digits(t: Array, most: float) -> Array:
 
     with ctx.workprec(_DIGITS):
         margins = [arb(one) for one in t.tolist()]
-
-        def at(multiplier: Any) -> list[Any]:
-            return [size(one, multiplier) for one in margins]
-
-        return _halved(at, lambda s: sum((one * one for one in s), arb(0)), most)
+        return _halved(
+            lambda multiplier: [size(one, multiplier) for one in margins],
+            lambda s: sum((one * one for one in s), arb(0)),
+            most,
+        )
 
 
 def _largest_multiplier(t: Array, most: Array) -> Array:

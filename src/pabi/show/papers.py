@@ -6,7 +6,7 @@ A DOI or an arXiv identifier is left out where none is known to us.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pabi.numbers.version import __version__
@@ -335,9 +335,5 @@ def _text(text: str) -> str:
 
 
 def _entry(kind: str, key: str, rows: Mapping[str, str | int | None]) -> str:
-    def lines() -> Iterator[str]:
-        for name, value in rows.items():
-            if value is not None:
-                yield f"  {name} = {{{value}}},"
-
-    return "\n".join([f"@{kind}{{{key},", *lines(), "}"])
+    lines = (f"  {name} = {{{value}}}," for name, value in rows.items() if value is not None)
+    return "\n".join([f"@{kind}{{{key},", *lines, "}"])

@@ -221,9 +221,8 @@ def predict(
     loaded = load_model(model)
     for option, needed in (("--proba", proba), ("--threshold", threshold is not None)):
         if needed and not hasattr(loaded.last, "predict_proba"):
-            raise InvalidInput(
-                option, f"expected a logistic model, got a {type(loaded.last).__name__}"
-            )
+            kind = type(loaded.last).__name__
+            raise InvalidInput(option, f"expected a logistic model, got a {kind}")
     if threshold is not None and (count := len(loaded.last.classes_)) != 2:
         raise InvalidInput("--threshold", f"expected a model of two classes, got one of {count}")
     if schema is not None:

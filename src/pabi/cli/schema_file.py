@@ -109,9 +109,8 @@ class Schema:
         missing = "expected a finite number in every row of the target"
         require(np.all(np.isfinite(amounts)), name, missing)
         if self.model in _POSITIVE and np.any(amounts < 0.0):
-            raise InvalidInput(
-                name, f"expected {_POSITIVE[self.model]} ≥ 0 in every row of the target"
-            )
+            kind = _POSITIVE[self.model]
+            raise InvalidInput(name, f"expected {kind} ≥ 0 in every row of the target")
         return amounts
 
 

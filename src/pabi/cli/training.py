@@ -405,9 +405,8 @@ def _read(schema: Schema, files: list[str], encoder: Any, target: str, groups: l
 
     table = read_encoded(files, encoder, [target, *groups])
     users = next((ids_of(table.others[name]) for name in groups), None)
-    return _Table(
-        table.features, schema.targets(target, table.others[target]), users, table.records
-    )
+    targets = schema.targets(target, table.others[target])
+    return _Table(table.features, targets, users, table.records)
 
 
 def _read_in_passes(

@@ -416,9 +416,8 @@ def _row_beside(name: str, bound: Any, run: Description, delta: float) -> Row:
 def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
     match bound:
         case Guarantee():
-            status: Status | Literal["stated"] = (
-                "sound" if verify(bound).scope == "run" else "stated"
-            )
+            proven = verify(bound).scope == "run"
+            status: Status | Literal["stated"] = "sound" if proven else "stated"
             note = f"{bound.method}, under {bound.adjacency}{_unlike(bound, run)}"
             return Row(name, name, status, True, bound.epsilon(delta), bound.mu, note)
         case Published(kind="gdp" | "tradeoff" | "epsilon"):

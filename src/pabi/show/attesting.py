@@ -576,9 +576,8 @@ def read_signatures(text: str, raw: bytes) -> tuple[Signed, ...]:
     `raw`: the bytes of the file that they are about. Raises InvalidInput for what is no such text.
     """
     table = parse_json(text)
-    require(
-        isinstance(table, dict) and table.get("format") == FORMAT, "format", f"expected {FORMAT!r}"
-    )
+    ours = isinstance(table, dict) and table.get("format") == FORMAT
+    require(ours, "format", f"expected {FORMAT!r}")
     must_be(table.get("version") == VERSION, "version", str(VERSION), table.get("version"))
     require(set(table) == {"format", "version", "statements"}, "signatures", "unknown keys")
     rows = table["statements"]

@@ -298,10 +298,8 @@ def exported(request: dict[str, Any]) -> Iterator[Event]:
         "says which trainers take what it returns",
     ]
     yield "file", {"name": "run.toml", "text": run_file(to_dict(picked.description), comments)}
-    yield (
-        "file",
-        {"name": "guarantee.json", "text": json.dumps(guarantee.to_dict(certificate=True))},
-    )
+    table = guarantee.to_dict(certificate=True)
+    yield "file", {"name": "guarantee.json", "text": json.dumps(table)}
 
 
 def reported(request: dict[str, Any]) -> Iterator[Event]:

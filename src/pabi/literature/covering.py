@@ -588,11 +588,6 @@ def _noise(unlearning: Unlearning) -> float:
     return float(run.gradient_noise_std * run.step_size / math.sqrt(2.0 * run.step_size))
 
 
-def _epochs_unlearning(unlearning: Unlearning) -> int:
-    [(steps, _)] = unlearning.requests
-    return steps // unlearning.run.steps_per_epoch
-
-
 def _is_plain(unlearning: Unlearning) -> bool:
     run = unlearning.whole
     return run.rule.plain and run.constant and run.release == "last"
@@ -619,7 +614,7 @@ _TERMS: Terms = {
     "noise": _noise,
     "n": lambda u: u.n,
     "b": lambda u: u.run.batch_size,
-    "epochs": _epochs_unlearning,
+    "epochs": lambda u: u.requests[0][0] // u.run.steps_per_epoch,
     "order": lambda u: 2.0,  # linear in the order
 }
 

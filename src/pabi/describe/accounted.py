@@ -305,18 +305,16 @@ def selection_sentences(shape: float, gamma: float, settings: int, scored: bool)
 
     `settings`: how many a trial draws from. `scored`: whether private records score.
     """
-    drawn = (
-        f"every trial draws one of {settings} settings, all equally likely, whatever the other trials gave",
-    )
-    parted = (
-        "which records train and which records score does not depend on the data, and no record does both",
-    )
-    return (
+    return those_that_hold(
         "the number of trials is drawn in secret from the truncated negative binomial law of shape "
         f"{shape!r} and γ = {gamma!r}, independent of the data",
         "the trials are independent runs of one mechanism, and which of two is better does not depend on the "
         "data beyond what they release",
         "only the best trial is released; the number of trials, their times and all others stay hidden",
-        *(drawn if settings > 1 else ()),
-        *(parted if scored else ()),
+        settings > 1
+        and f"every trial draws one of {settings} settings, all equally likely, whatever the other trials "
+        "gave",
+        scored
+        and "which records train and which records score does not depend on the data, and no record does "
+        "both",
     )

@@ -271,17 +271,17 @@ def unlearning_sentences(unlearning: Unlearning, hidden: bool = True) -> tuple[s
     run, unit = unlearning.run, unlearning.unit
     alone = _GIVEN if unlearning.published else _ALONE
     about = adjacent(run.adjacency, unit)
-    phases = [f"learning takes {run.steps} steps"]
-    for i, (steps, records) in enumerate(unlearning.requests, 1):
-        phases.append(
-            f"request {i} withdraws {records} of the {unit}s, after which {steps} steps follow"
-        )
+    later = (
+        f"request {i} withdraws {records} of the {unit}s, after which {steps} steps follow"
+        for i, (steps, records) in enumerate(unlearning.requests, 1)
+    )
     return (
         _COMPARED[run.adjacency, unit],
         *about[1:],
         alone if hidden else SHOWN,
         _REQUESTS.format(unit),
-        *phases,
+        f"learning takes {run.steps} steps",
+        *later,
         "the later steps go on in the batches, with the schedule, the noise and the clipping as described",
         *run_sentences(run, hidden)[
             len(about) + 1 :

@@ -10,8 +10,6 @@ a second that do not have their day (`support.daily`). `support.pairs` keeps so 
 cases that each entry is in one.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections import Counter

@@ -48,7 +48,7 @@ class StrangeBatches(pabi.Cyclic):
     kind = "strange"
 
 
-class StrangeLoss(pabi.Loss):  # type: ignore[misc]
+class StrangeLoss(pabi.Loss):
     curvature = property(lambda self: (1.0, 1.0))
     gradient_bound = property(lambda self: 1e-9)
 
@@ -336,7 +336,7 @@ def test_numbers_that_no_constructor_takes_are_refused(field, value):
 
 
 def test_a_strange_loss_does_not_mix():
-    class Still(pabi.Loss):  # type: ignore[misc]
+    class Still(pabi.Loss):
         def modulus(self, *args, **kwargs):
             return pabi.Modulus.affine(0.0, 0.0)
 

@@ -6,10 +6,8 @@ a search tries. It is not what was counted once.
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +35,7 @@ BEFORE = 4  # ranges of places in the epoch before the last one
 STARTS = 20  # where to begin to pay, among 1000 steps: two problems for each halving
 
 
-def run(batches: Any, **changes: Any) -> NoisySGD:
+def run(batches, **changes):
     settings = {"loss": Loss.logistic(1.0, l2=1e-3), "n": 1000, "batches": batches, "epochs": 5}
     settings |= {"step_size": 0.5, "noise_multiplier": 2.0, "clip_norm": 1.0}
     return NoisySGD(**{**settings, **changes})
@@ -51,7 +49,7 @@ CHAIN = LangevinChain(
 )
 GRADIENTS = LogisticGradients(bound_rows(ROWS, 1.0), ROWS[:, 0] > 0)
 FITTED = PrivateLogisticRegression(1.0, 1e-4, feature_norm=2.0, batches=ShuffleOnce(25))
-COMMANDS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
+COMMANDS = {
     "a fixed order": (lambda: run(Cyclic(25)).guarantee(1e-6), {"linear": ONE}),
     "all data": (lambda: run(FullBatch()).guarantee(1e-6), {"linear": ONE}),
     "shuffled once": (lambda: SHUFFLED.guarantee(1e-6), {"linear": EVERY}),
@@ -84,16 +82,16 @@ COMMANDS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
 }
 
 
-def counted(command: Callable[[], Any]) -> Counter[str]:
+def counted(command):
     """How often `command` calls each kind of solver."""
     kinds = {}
     for kind, names in SOLVERS.items():
         for name in names:
             module, _, function = name.rpartition(".")
             kinds[getattr(import_module(module), function).__code__] = kind
-    calls: Counter[str] = Counter()
+    calls = Counter()
 
-    def note(frame: Any, event: str, _: Any) -> None:
+    def note(frame, event, _):
         if event == "call" and frame.f_code in kinds:
             calls[kinds[frame.f_code]] += 1
 

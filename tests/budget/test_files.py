@@ -1,7 +1,5 @@
 """Damage of every kind: what a crash left is taken off, what was changed is refused."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What a ledger charges and grants."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The ledger: what it grants and refuses, its guarantee, its copies, and who uses it."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

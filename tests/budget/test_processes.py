@@ -1,7 +1,5 @@
 """Processes that share a ledger and are killed: nothing is overspent, and nothing that was said is lost."""
 
-from __future__ import annotations
-
 import os
 import threading
 

@@ -25,7 +25,7 @@ DEMO = load(DEMO_FILE)
 CASES = [(epsilon, settings) for epsilon, both in DEMO.SETTINGS.items() for settings in both]
 
 
-def published(epsilon: float) -> dict:
+def published(epsilon):
     records = json.loads(GRID.read_text("utf-8"))
     (record,) = (r for r in records if r["peer"] == "DP-SGD" and r["epsilon"] == epsilon)
     return record
@@ -65,7 +65,7 @@ def test_dp_sgd_gets_the_noise_that_dp_accounting_asks_for(epsilon, settings, mo
     assert run.steps == steps
     noise = run.noise_std * size / clip_norm
 
-    def cost(multiplier: float) -> float:
+    def cost(multiplier):
         accountant = dp.pld.PLDAccountant(dp.NeighboringRelation.ADD_OR_REMOVE_ONE)
         step = dp.PoissonSampledDpEvent(size / len(X), dp.GaussianDpEvent(multiplier))
         return accountant.compose(step, steps).get_epsilon(DEMO.DELTA)

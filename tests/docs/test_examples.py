@@ -22,13 +22,11 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sybil import Document, Example, Region
+from sybil import Document
 from sybil.example import SybilFailure
 from sybil.parsers.markdown.lexers import DirectiveInHTMLCommentLexer, FencedCodeBlockLexer
 
@@ -49,7 +47,7 @@ _END = "\x1e"  # printed after every command
 # What a page holds.
 
 
-def examples(document: Document) -> Iterator[Region]:
+def examples(document):
     """The regions to execute, for sybil. `parsed` is (source, the output shown or None)."""
     fenced = list(FencedCodeBlockLexer(language=r"[^\n]*")(document))
     for hidden in DirectiveInHTMLCommentLexer("invisible-code", "python")(document):
@@ -68,7 +66,7 @@ def examples(document: Document) -> Iterator[Region]:
             yield ready(region, written, source, None)
 
 
-def ready(region: Region, evaluator: Callable[[Example], str], source: str, shown: Any) -> Region:
+def ready(region, evaluator, source, shown):
     region.parsed = (str(source), None if shown is None else str(shown))
     region.evaluator = evaluator
     return region
@@ -77,19 +75,19 @@ def ready(region: Region, evaluator: Callable[[Example], str], source: str, show
 # What becomes of an example: nothing, or what is wrong with it.
 
 
-def session(example: Example) -> str:
+def session(example):
     """A block with prompts."""
     source = example.parsed[0].replace("…", "...")
     found = doctest.DocTestParser().get_doctest(
         source, example.namespace, example.path, example.path, example.line
     )
     found.globs = example.namespace  # what is defined stays defined on the page
-    wrong: list[str] = []
+    wrong = []
     doctest.DocTestRunner(optionflags=_FLAGS).run(found, out=wrong.append, clear_globs=False)
     return "".join(wrong)
 
 
-def python(example: Example) -> str:
+def python(example):
     source, shown = example.parsed
     if source.lstrip().startswith(">>>"):
         return session(example)
@@ -115,7 +113,7 @@ def python(example: Example) -> str:
     return "\n".join(wrong)
 
 
-def compared(shown: str, printed: str) -> list[str]:
+def compared(shown, printed):
     """What is wrong with the output that is shown."""
     wanted = shown.replace("…", "...").strip() + "\n"
     got = printed.replace("…", "...").strip() + "\n"
@@ -127,13 +125,13 @@ def compared(shown: str, printed: str) -> list[str]:
     return [difference, f"Printed:\n{got}"]
 
 
-def agrees(comment: str, printed: str) -> bool:
+def agrees(comment, printed):
     """Whether a comment is what was printed, up to its end, `;` or `:`; numbers rounded as shown."""
     ends = [match.start() for match in re.finditer(r"[;:](?=\s)", comment)]
     return any(tells(comment[:end], printed) for end in (len(comment), *ends))
 
 
-def tells(comment: str, printed: str) -> bool:
+def tells(comment, printed):
     said, words = comment.split(), printed.split()
     for i, word in enumerate(said):
         if word == "…":
@@ -143,31 +141,31 @@ def tells(comment: str, printed: str) -> bool:
     return len(said) == len(words)
 
 
-def same(said: str, word: str) -> bool:
+def same(said, word):
     if _NUMBER.sub("#", said) != _NUMBER.sub("#", word):
         return False
     pairs = zip(_NUMBER.findall(said), _NUMBER.findall(word), strict=True)
     return all(rounded(a.replace("−", "-"), b.replace("−", "-")) for a, b in pairs)
 
 
-def rounded(said: str, value: str) -> bool:
+def rounded(said, value):
     digits, _, exponent = said.partition("e")
     place = len(digits.partition(".")[2]) - int(exponent or 0)
     return abs(float(said) - float(value)) <= 0.5001 * 10.0**-place
 
 
-def written(example: Example) -> str:
+def written(example):
     source, _ = example.parsed
     Path(_FILE.match(source)[1]).write_text(source, encoding="utf-8")
     return ""
 
 
-def console(example: Example) -> str:
+def console(example):
     if shutil.which("bash") is None:
         pytest.skip("the examples of the command line need bash")
     source, _ = example.parsed
-    commands: list[str] = []
-    shown: list[str] = []
+    commands = []
+    shown = []
     for line in source.split("\n"):
         if line.startswith("$ "):
             commands.append(line[2:])
@@ -216,7 +214,7 @@ def folder(tmp_path, monkeypatch):
     return commands
 
 
-def failures(page: Path, commands: Path) -> list[str]:
+def failures(page, commands):
     """What is wrong with a page's examples; after an exception the rest of them is left out."""
     document = Document.parse(str(page), examples)
     document.namespace["__bin__"] = str(commands)

@@ -141,7 +141,7 @@ def test_the_front_page_states_the_run():
     assert FRONT.DELTA == 1e-5
 
 
-def drawing(svg: str) -> list[str]:
+def drawing(svg):
     """The lines of a picture without the names of its parts, which depend on the colours."""
     unnamed = re.sub(r'((?:id|xlink:href)="#?|url\(#)[mpC]\w+', r"\1", svg)
     return sorted(line for line in unnamed.splitlines() if "<g id" not in line)

@@ -22,7 +22,7 @@ EXTENSION = load(ROOT / "docs" / "_ext" / "interactive.py")
 RUN = load(ROOT / "docs" / "front.py").RUN
 
 
-def readings(name: str):
+def readings(name):
     return json.loads((FIGURES / f"{name}.json").read_text("utf-8"))
 
 

@@ -17,7 +17,7 @@ NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 TEXT = load(EXAMPLES / "text.py")
 
 
-def cells(path: Path) -> list[dict]:
+def cells(path):
     return json.loads(path.read_text("utf-8"))["cells"]
 
 
@@ -41,7 +41,7 @@ def test_a_notebook_is_one_that_jupyter_reads_without_outputs(path):
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
-    space: dict = {}
+    space = {}
     for cell in cells(path):
         if cell["cell_type"] != "code":
             continue
@@ -132,7 +132,7 @@ def head():
 
 
 @pytest.fixture(scope="module")
-def images() -> np.ndarray:
+def images():
     """(260, 784) bytes, more than one batch."""
     return np.random.default_rng(0).integers(0, 256, (260, 784), dtype=np.uint8)
 

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
@@ -18,7 +17,7 @@ from support.public import described, public
 ROOT = Path(__file__).parent.parent.parent
 
 
-def options() -> Iterator[str]:
+def options():
     """Every command of the command line, and its options."""
     for name, command in typer.main.get_command(app).commands.items():
         yield f"pabi {name}"
@@ -27,11 +26,11 @@ def options() -> Iterator[str]:
                 yield from (*parameter.opts, *parameter.secondary_opts)
 
 
-def article(page: str) -> str:
+def article(page):
     return page[page.index("<article") : page.index("</article>")]
 
 
-def left_over(page: str) -> Iterator[str]:
+def left_over(page):
     """Markup that was meant to become something else: mathematics, tables, references."""
     text = re.sub(r'<(span|div) class="math.*?</\1>', "", article(page), flags=re.DOTALL)
     text = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
@@ -39,21 +38,21 @@ def left_over(page: str) -> Iterator[str]:
         yield unescape(text)[max(0, found.start() - 30) : found.end() + 30].replace("\n", " ")
 
 
-def from_elsewhere(page: str) -> Iterator[str]:
+def from_elsewhere(page):
     """What a browser would load from another site to show the page."""
     for tag in re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", page):
         if re.search(r'\b(?:src|srcset|href)="(?:https?:)?//', tag):
             yield tag
 
 
-def only_light(page: str) -> Iterator[str]:
+def only_light(page):
     """Pictures that stay as they are where the page is dark."""
     for tag in re.findall(r"<img\b[^>]*>", article(page)):
         if "_images/" in tag and not re.search(r'class="[^"]*\bonly-(light|dark)\b', tag):
             yield tag
 
 
-def broken_anchors(folder: Path) -> Iterator[str]:
+def broken_anchors(folder):
     """Links to a place that its page does not have, which Sphinx does not check in every case."""
     pages = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
     ids = {path: set(re.findall(r'\bid="([^"]+)"', page)) for path, page in pages.items()}

@@ -23,7 +23,7 @@ LIBRARIES = load(ROOT / "benchmarks" / "libraries.py")
 RUN = load(ROOT / "docs" / "front.py").RUN  # in a fixed order
 
 
-def rows(text: str, heading: str) -> list[list[str]]:
+def rows(text, heading):
     """The cells of the table below a heading, without its head."""
     section = text.partition(f"\n{heading}\n")[2].partition("\n#")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")]
@@ -33,7 +33,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
 # README: what the same run costs.
 
 
-def costs(run, delta: float = 1e-5) -> tuple[float, float]:
+def costs(run, delta=1e-5):
     """ε if every iterate is charged, and of the last one."""
     guarantee = run.guarantee(delta=delta)
     return guarantee.composition.epsilon(delta), guarantee.epsilon(delta)
@@ -76,7 +76,7 @@ def network():
     )
 
 
-def demo() -> tuple[float, float]:
+def demo():
     """Of the demo's classifier, second moments included."""
     pixels, digit = load_digits(return_X_y=True)
     model = PrivateLogisticRegression(1.0, 1e-5, adjacency="zero_out", classes=range(10))
@@ -143,7 +143,7 @@ def test_the_page_has_the_instances_and_guarantees_of_today(loss, batches):
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
 
 
-def part_of_benchmarks(part: str) -> list[list[str]]:
+def part_of_benchmarks(part):
     """The cells of the table of a part, the head first."""
     text = BENCHMARKS.split(f"<!-- {part}: start -->")[1].split(f"<!-- {part}: end -->")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
@@ -199,7 +199,7 @@ def test_the_table_of_ways_to_batch_is_what_pabi_computes(row):
     # δ of N(μ, 1) beside N(0, 1) with μ² = epochs / noise², at the last digit and at one below it.
     mu = epochs**0.5 / noise
 
-    def delta(e: float) -> float:
+    def delta(e):
         return norm.cdf(mu / 2 - e / mu) - np.exp(e + norm.logcdf(-mu / 2 - e / mu))
 
     digit = 10.0 ** (np.floor(np.log10(epsilon)) - 2)

@@ -1,7 +1,5 @@
 """Every loss that models are trained on: its gradients, targets, description; and rows as models see them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,7 +31,7 @@ class Family(NamedTuple):
     slope: float
     describe: Callable[[float], Loss]  # for rows of norm R
 
-    def some(self, n: int) -> np.ndarray:
+    def some(self, n):
         """All targets, one after the other, n of them."""
         return self.targets[np.arange(n) % len(self.targets)]
 

@@ -190,7 +190,7 @@ def test_secrets_are_permutations_or_numbers_of_batches(n):
     [(3, 1, None), (4, 2, None), (5, 3, None), (4, 2, 2), (3, 1, 1), (4, 2, 3)],
 )
 def test_every_assignment_to_bins_has_its_own_probability(n, size, cap):
-    law: Counter = Counter()
+    law = Counter()
     for fallen in itertools.product(range(bins := -(-n // size)), repeat=n):
         rows = [tuple(i for i in range(n) if fallen[i] == j) for j in range(bins)]
         law[tuple(() if cap is not None and len(r) > cap else r for r in rows)] += bins**-n
@@ -221,10 +221,10 @@ def test_draws_follow_the_law(gamma, shape):
 class Scripted:
     """A generator that gives these bytes."""
 
-    def __init__(self, *words: int) -> None:
+    def __init__(self, *words):
         self.words = list(words)
 
-    def bytes(self, count: int) -> bytes:
+    def bytes(self, count):
         return self.words.pop(0).to_bytes(count, "little")
 
 

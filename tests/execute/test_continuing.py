@@ -1,7 +1,5 @@
 """Going on after a request, in exact numbers."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -34,7 +32,7 @@ class Normals:
         return getattr(self._orders, name)
 
 
-def small_run(batches, **changes: Any):
+def small_run(batches, **changes):
     stated = {"n": 8, "batches": batches, "epochs": 3, "step_size": 0.25}
     stated |= {"noise_std": 0.5, "adjacency": "zero_out"} | changes
     return pabi.NoisySGD(pabi.Loss.convex(1.0, l2=0.5, gradient_bound=1.0), **stated)

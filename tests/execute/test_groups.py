@@ -32,7 +32,7 @@ IDS = RNG.integers(0, 10, size=M)  # users 10 and 11 have no rows
 FULL = FullBatch()
 
 
-def run_of(batches=FULL, **fields) -> NoisySGD:
+def run_of(batches=FULL, **fields):
     given = {"steps": STEPS, "step_size": 0.5, "noise_std": 0.3, "unit": "user"} | fields
     return NoisySGD(given.pop("loss", Loss.logistic(1.0, l2=0.1)), USERS, batches, **given)
 

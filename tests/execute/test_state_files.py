@@ -1,7 +1,5 @@
 """Files of secret states: what they show, what they refuse; digests, which tell records apart by a key."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random sequences of what may happen to a long training: crashes, kills, resumptions, copies of its file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Crowds of commands on the same ledger, models, guarantees, plans and secret state; some are killed."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter
@@ -69,7 +67,7 @@ def test_a_crowd_loses_nothing(made, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(2))
 def test_a_thousand_commands_lose_nothing(made, tmp_path, part):
-    how: Counter[tuple[str, str]] = Counter()
+    how = Counter()
     for i in range(5):
         how += counted(survived(made, tmp_path / str(i), 1 + 5 * part + i))
     assert sum(how.values()) == 5 * ROUND

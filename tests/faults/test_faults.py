@@ -5,8 +5,6 @@ wrong. The faults are the system's own where a test can bring them about: a smal
 limit on the size of files, rights that are missing, processes that are killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import os

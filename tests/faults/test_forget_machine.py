@@ -1,7 +1,5 @@
 """Random requests to forget, kills, copies and wrong keys, against a list of what was forgotten."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Random sequences of what may happen to a ledger, against a list of what it granted."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

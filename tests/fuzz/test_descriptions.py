@@ -1,7 +1,5 @@
 """Random questions to the accountant: a verified, monotone guarantee, or one line that says why not."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections import Counter

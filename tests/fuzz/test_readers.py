@@ -1,7 +1,5 @@
 """Whatever reads files, with honest files that are mutated: a result, or one line that says what is wrong."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

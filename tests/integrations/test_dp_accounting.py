@@ -1,11 +1,8 @@
 """dp-accounting's events and pabi's guarantees, each as the other: against dp-accounting, and refusals."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re
-from typing import Any
 
 import dp_accounting as dp
 import pytest
@@ -40,7 +37,6 @@ from pabi.tradeoff import (
     Product,
     Selected,
     Subsampled,
-    TradeOff,
     discrete_laplace,
     randomised_response,
     selected,
@@ -70,14 +66,14 @@ TWO_GAUSSIANS = Composed([GaussianDpEvent(4.0), Repeated(GaussianDpEvent(8.0), 4
 class TestTheirOwnTest(privacy_accountant_test.PrivacyAccountantTest):
     """What dp-accounting asks of every accountant."""
 
-    def _make_test_accountants(self) -> list[PabiAccountant]:
+    def _make_test_accountants(self):
         return [PabiAccountant(relation) for relation in EVERY]
 
 
 # What an event means.
 
 
-def accounted(event: Any, relation: Any) -> PabiAccountant:
+def accounted(event, relation):
     return PabiAccountant(relation).compose(event)
 
 
@@ -85,14 +81,14 @@ NOTHING = dict.fromkeys(EVERY, Gaussian(0.0))
 INFINITE = dict.fromkeys(EVERY, Gaussian(math.inf))
 
 
-def under(add: TradeOff | None, special: Any = None, replace: Any = None) -> dict[Any, TradeOff]:
+def under(add, special=None, replace=None):
     """By relation; no special one is the same as adding."""
     table = {ADD: add, SPECIAL: add if special is None else special, REPLACE: replace}
     return {relation: curve for relation, curve in table.items() if curve is not None}
 
 
 TREE_OF_THREE = Gaussian(0.5).self_compose(3)
-MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
+MEANT = [
     (events.NoOpDpEvent(), NOTHING),
     (events.NonPrivateDpEvent(), INFINITE),
     (GaussianDpEvent(4.0), under(Gaussian(0.25), replace=Gaussian(0.5))),
@@ -143,7 +139,7 @@ def test_an_event_means_what_the_table_says(event, curves):
             assert own == curve
 
 
-UNPROVEN: list[tuple[Any, Any, str]] = [
+UNPROVEN = [
     (events.UnsupportedDpEvent(), EVERY, "nothing is known"),
     (events.ZCDpEvent(0.1), EVERY, "determine no trade-off function"),
     (events.SampledWithReplacementDpEvent(9, 3, GaussianDpEvent(1.0)), EVERY, "several times"),
@@ -261,7 +257,7 @@ def test_an_event_is_a_guarantee_under_the_adjacency_of_its_relation():
         assert pabi.verify(guarantee).ok
 
 
-def stated(curve: TradeOff, adjacency: str = "zero_out") -> pabi.Guarantee:
+def stated(curve, adjacency="zero_out"):
     return pabi.Guarantee.from_tradeoff(
         curve, adjacency=adjacency, method="a mechanism", source="its makers"
     )
@@ -270,7 +266,7 @@ def stated(curve: TradeOff, adjacency: str = "zero_out") -> pabi.Guarantee:
 RELATIONS = {"zero_out": SPECIAL, "replace_one": REPLACE}
 BLANK, REPLACED = ["zero_out"], ["replace_one"]
 # Curves, and the adjacencies under which an event says them.
-SAID: list[tuple[TradeOff, list[str]]] = [
+SAID = [
     *(
         (curve, [*RELATIONS])
         for curve in (Gaussian(0.3), Gaussian(0.0), Laplace(0.7), ApproxDP(0.7))
@@ -284,7 +280,7 @@ SAID: list[tuple[TradeOff, list[str]]] = [
     (Best([Gaussian(0.4), Laplace(0.3)]), []),
     (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), []),
 ]
-OTHERS_SAID: list[tuple[TradeOff, list[str]]] = [
+OTHERS_SAID = [
     (Gaussian(math.inf), [*RELATIONS]),
     (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), [*RELATIONS]),
     *((Subsampled(Gaussian(0.8), 1e-12), []), (Selected(Gaussian(0.3), 10.0, 0.5), [])),
@@ -355,7 +351,7 @@ def test_a_distribution_fails_at_least_as_often_as_the_guarantee(failure):
     assert losses.get_delta_for_epsilon(0.1) >= curve.delta_bounds(0.1)[0]
 
 
-def run_of(l2: float, **fields: Any) -> pabi.NoisySGD:
+def run_of(l2, **fields):
     return pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=l2), step_size=0.1, **fields)
 
 

@@ -5,8 +5,6 @@ and with optimistic ones, which are below. The accountant of dp-accounting is no
 randomised response once, however often it is counted (0.6.0).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -45,11 +43,11 @@ class Tree(NamedTuple):
     refused: bool
 
 
-def between(rng: np.random.Generator, low: float, high: float) -> float:
+def between(rng, low, high):
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
-def leaf(rng: np.random.Generator, relation: Any) -> Any:
+def leaf(rng, relation):
     kind = rng.integers(8)
     if kind == 0:
         return NoOpDpEvent()
@@ -67,7 +65,7 @@ def leaf(rng: np.random.Generator, relation: Any) -> Any:
     return PoissonSampledDpEvent(share, GaussianDpEvent(between(rng, 0.7, 10.0)))
 
 
-def branch(rng: np.random.Generator, relation: Any, depth: int) -> Any:
+def branch(rng, relation, depth):
     kind = rng.integers(3) if depth else 0
     if kind == 0:
         return leaf(rng, relation)
@@ -76,7 +74,7 @@ def branch(rng: np.random.Generator, relation: Any, depth: int) -> Any:
     return ComposedDpEvent([branch(rng, relation, depth - 1) for _ in range(rng.integers(1, 4))])
 
 
-def tree(seed: int) -> Tree:
+def tree(seed):
     rng = np.random.default_rng([2024, seed])
     relation = RELATIONS[rng.integers(3)]
     event, refused = branch(rng, relation, 3), bool(rng.random() < 0.03)
@@ -85,7 +83,7 @@ def tree(seed: int) -> Tree:
     return Tree(event, relation, between(rng, 1e-10, 1e-2), refused)
 
 
-def leaves(event: Any, count: int = 1) -> list[tuple[Any, int]]:
+def leaves(event, count=1):
     if isinstance(event, ComposedDpEvent):
         return [pair for part in event.events for pair in leaves(part, count)]
     if isinstance(event, SelfComposedDpEvent):
@@ -93,7 +91,7 @@ def leaves(event: Any, count: int = 1) -> list[tuple[Any, int]]:
     return [(event, count)]
 
 
-def losses(event: Any, relation: Any, above: bool) -> Any:
+def losses(event, relation, above):
     """dp-accounting's distribution of one leaf, above or below the truth."""
     moved = 2 if relation is REPLACE else 1
     grid = {"pessimistic_estimate": above, "value_discretization_interval": STEP}
@@ -118,7 +116,7 @@ def losses(event: Any, relation: Any, above: bool) -> Any:
     raise AssertionError(event)
 
 
-def theirs(one: Tree, above: bool) -> float:
+def theirs(one, above):
     total = None
     for event, count in leaves(one.event):
         part = losses(event, one.relation, above)

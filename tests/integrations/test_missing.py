@@ -1,7 +1,5 @@
 """Frameworks are loaded by their own modules alone, and a missing one is named with what installs it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Private categories: frequent levels, cells of all kinds, and nothing of a record alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

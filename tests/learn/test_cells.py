@@ -1,13 +1,10 @@
 """The text and the number of a cell follow from that cell alone, in whatever container, beside whatever."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +44,7 @@ CELLS = [(cell, text) for text, alike in RULE.items() for cell in alike]
 
 
 @every(("cell", "text"), CELLS)
-def test_the_rule(cell: Any, text: str) -> None:
+def test_the_rule(cell, text):
     assert text_of(cell) == text
     assert texts_of("x", cells_of([cell])) == [text]
 
@@ -65,9 +62,7 @@ def test_any_object_has_a_text_and_missing_numbers_are_nan():
     assert number_of("False") == 0.0
 
 
-KINDS: list[
-    tuple[list[Any], list[Any]]
-] = [  # cells of one kind, and strangers that one record may bring
+KINDS = [  # cells of one kind, and strangers that one record may bring
     ([1, 2, BIG], [None, 8.5, "x", True, math.nan, 10**400, pd.NA, 2**63]),
     ([1.0, 0.1, 1e300], [None, 7, "x", False, BIG, Decimal("0.5")]),
     ([True, False, True], [None, 2, 0.5, "x", math.nan]),
@@ -83,9 +78,7 @@ CONTAINERS = {
 
 @every("container", CONTAINERS)
 @every(("plain", "strangers"), KINDS)
-def test_a_stranger_changes_no_other_cell(
-    container: str, plain: list[Any], strangers: list[Any]
-) -> None:
+def test_a_stranger_changes_no_other_cell(container, plain, strangers):
     make = CONTAINERS[container]
     alone = [text_of(cell) for cell in plain]
     for stranger in strangers:
@@ -104,9 +97,7 @@ def test_a_stranger_changes_no_other_cell(
         ([0.5, 0.1], "<f4"),
     ],
 )
-def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(
-    values: list[Any], kind: str
-) -> None:
+def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(values, kind):
     """Also what it reads from a file, where a word makes text of all cells."""
     whole = pd.Series(np.array(values, kind))
     expected = texts_of("x", cells_of(whole))
@@ -117,7 +108,7 @@ def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(
         assert texts_of("x", cells_of(read))[:-1] == expected
 
 
-def _file(cells: list[Any]) -> Any:
+def _file(cells):
     import io
 
     return io.StringIO("x,y\n" + "".join(f"{cell},\n" for cell in cells))
@@ -133,7 +124,7 @@ def _file(cells: list[Any]) -> Any:
         pd.Series([BIG, BIG + 1], dtype="category").cat.set_categories([BIG]),
     ],
 )
-def test_integers_beside_a_gap_are_exact(column: Any) -> None:
+def test_integers_beside_a_gap_are_exact(column):
     assert texts_of("x", cells_of(column)) == [str(BIG), ""]
 
 
@@ -161,7 +152,7 @@ SCALARS = st.one_of(
 
 
 @given(st.lists(SCALARS, min_size=1, max_size=6))
-def test_texts_and_numbers_are_those_of_each_cell(cells: list[Any]) -> None:
+def test_texts_and_numbers_are_those_of_each_cell(cells):
     assert texts_of("x", cells_of(cells)) == [text_of(cell) for cell in cells]
     text = [text_of(cell) for cell in cells]
     assert [text_of(one) for one in text] == text  # of its text a cell has the same text
@@ -172,7 +163,7 @@ def test_texts_and_numbers_are_those_of_each_cell(cells: list[Any]) -> None:
         assert np.array_equal(got, expected, equal_nan=True)
 
 
-def _double(cell: Any) -> float:
+def _double(cell):
     try:
         return float(cell)
     except OverflowError:
@@ -180,13 +171,13 @@ def _double(cell: Any) -> float:
 
 
 @given(st.lists(st.floats(width=32), min_size=1, max_size=8), st.sampled_from(["f4", "f8"]))
-def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -> None:
+def test_columns_of_one_type_are_as_their_cells(cells, kind):
     column = np.array(cells, dtype=kind)
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
 @every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "SECRET"])
-def test_what_is_no_number_is_one_line_that_keeps_nothing_of_it(cell: Any) -> None:
+def test_what_is_no_number_is_one_line_that_keeps_nothing_of_it(cell):
     with pytest.raises(InvalidInput, match=r"^x: [^\n]*$") as no:
         doubles_of("x", cells_of([1.0, cell]))
     assert repr(cell) not in str(no.value)
@@ -194,7 +185,7 @@ def test_what_is_no_number_is_one_line_that_keeps_nothing_of_it(cell: Any) -> No
 
 
 @every("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
-def test_other_types_are_refused_as_a_whole(kind: str) -> None:
+def test_other_types_are_refused_as_a_whole(kind):
     column = np.zeros(2, dtype=kind)
     for read in (texts_of, doubles_of):
         with pytest.raises(InvalidInput, match=r"^x: [^\n]*$"):
@@ -202,7 +193,7 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
 
 
 @every("kind", ["i8", "f4", "f8", "?", "O", "U1"])
-def test_a_masked_cell_is_missing(kind: str) -> None:
+def test_a_masked_cell_is_missing(kind):
     masked = np.ma.array(np.array([[1, 0], [1, 1]]).astype(kind), mask=[[0, 1], [0, 0]])
     expected = [[1.0, math.nan], [1.0, 1.0]]
     if kind != "U1":
@@ -231,7 +222,7 @@ STRANGERS = {
 }
 
 
-def rows(usual: Any, first: Any) -> list[list[Any]]:
+def rows(usual, first):
     return [[first, 0.5], *([usual, 0.5] for _ in range(M - 1))]
 
 
@@ -244,14 +235,14 @@ FORMS = {
 }
 
 
-def levels_stay(make: Any, usual: Any, odd: Any) -> None:
+def levels_stay(make, usual, odd):
     for model in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
         for first in (usual, odd):
             counts = level_counters(model._read(make(rows(usual, first)), None, reset=True), [0])[0]
             assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
 
 
-def features_stay(make: Any, usual: Any, odd: Any) -> None:
+def features_stay(make, usual, odd):
     levels = {"kind": "categorical", "levels": [text_of(usual), "other"]}
     encoder, both = SchemaEncoder({"a": levels}, sparse_output=False), []
     for first in (usual, odd):
@@ -262,7 +253,7 @@ def features_stay(make: Any, usual: Any, odd: Any) -> None:
     assert np.all(both[0][:, 0] == 1.0)
 
 
-def texts_stay_where_gaps_are_filled(make: Any, usual: Any, odd: Any) -> None:
+def texts_stay_where_gaps_are_filled(make, usual, odd):
     """So that what follows, levels or numbers, sees the same rows."""
     stated = {"fill_value": 9 if odd is not None else None, "random_state": 0}
     for strategy, indicator in product(("most_frequent", "constant"), (False, True)):
@@ -276,7 +267,7 @@ def texts_stay_where_gaps_are_filled(make: Any, usual: Any, odd: Any) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("stay", [levels_stay, features_stay, texts_stay_where_gaps_are_filled])
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
+def test_cells_of_others_stay(form, stay, kind):
     """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
     usual, strangers = STRANGERS[kind]
     for odd in strangers:
@@ -284,7 +275,7 @@ def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
             stay(FORMS[form], usual, odd)
 
 
-def test_one_gap_among_truth_values_changes_no_statistic() -> None:
+def test_one_gap_among_truth_values_changes_no_statistic():
     whole = np.array([[True]] * 4000)
     gap = np.where(np.arange(4000)[:, None] == 0, None, whole)
     for table in (whole, gap, whole.tolist(), pd.DataFrame(whole), pd.DataFrame(gap)):
@@ -294,7 +285,7 @@ def test_one_gap_among_truth_values_changes_no_statistic() -> None:
         assert fitted.transform([[None], [False]]).tolist() == [["true"], [False]]
 
 
-def parquet(path: Any, cells: list[Any], kind: str) -> str:
+def parquet(path, cells, kind):
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     table = pa.table(
         {"a": pa.array(cells, kind), "b": pa.array([0.5] * len(cells)), "y": [0.0] * len(cells)}
@@ -312,7 +303,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> None:
+def test_one_null_in_a_file_changes_no_other_row(tmp_path, kind):
     usual, arrow = FILES[kind]
     expected, seen = text_of(usual), []
     for name, first in (("whole", usual), ("gap", None)):
@@ -333,7 +324,7 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
+def test_partitions_of_a_cluster_keep_types_of_cells(kind):
     frames, usual = package("dask.dataframe"), FILES[kind][0]
     for first in (usual, None):
         cells = pd.DataFrame({"a": pd.Series([first, *[usual] * (M - 1)], dtype=object), "b": 1.5})

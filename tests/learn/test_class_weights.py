@@ -1,7 +1,5 @@
 """Public weights of classes: what they do to gradients, to what is learnt, and to the guarantee."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Coefficients in the units of the columns: with the switch they predict; the noise in them."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Private ranges, scalers and imputers: near the true statistics of columns, and sound at the edges."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What scikit-learn asks of estimators and transformers, and what the help of each says."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 import re

@@ -1,7 +1,5 @@
 """The rule that chooses settings: it cannot see data, does as it is told, and predicts noise rightly."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings
@@ -272,24 +270,24 @@ POWERS = (0.0, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.8)
 CELLS = 4000
 
 
-def constant(x: float) -> float:
+def constant(x):
     """μ² times the variance under constant noise."""
     return -math.expm1(-2.0 * x) / (2.0 * x)
 
 
-def power(p: float, x: float) -> float:
+def power(p, x):
     """μ² times the variance where v is what is left of the path to the power p."""
     return float(gamma(1.0 + p) * gammainc(1.0 + p, 2.0 * x) / ((1.0 - p) * (2.0 * x) ** (1.0 + p)))
 
 
-def exponential(decades: float, x: float) -> float:
+def exponential(decades, x):
     """μ² times the variance, by quadrature, where v is what is left of the path and a constant."""
     log = decades * math.log(10.0)
     offset = 1.0 / math.expm1(log)
     return log * quad(lambda u: (u + offset) * math.exp(-2.0 * x * u), 0.0, 1.0)[0]
 
 
-def price(v: np.ndarray) -> float:
+def price(v):
     """μ² by the solver, for noises of the cells of a path of length 1 that uses the record throughout."""
     cell = 1.0 / v.size
     return solve(np.ones(v.size), np.full(v.size, cell), v * cell).energy

@@ -1,7 +1,5 @@
 """The estimators are scikit-learn's in manner, release what they account, and keep the rest to themselves."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import pickle

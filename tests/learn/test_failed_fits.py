@@ -1,7 +1,5 @@
 """A fit that fails, at whatever place, leaves what was fitted as it was; what was charged stays charged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

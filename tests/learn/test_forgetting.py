@@ -1,7 +1,5 @@
 """Estimators that forget: what they promise, what they take, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import math
 import traceback

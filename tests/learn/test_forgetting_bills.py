@@ -1,7 +1,5 @@
 """What forgetting costs those who stay: what is said, what is refused, and what retraining is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Steps are safe by a list: what is not on it is named. Fits are counted where they happen."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

@@ -1,7 +1,5 @@
 """The hash of a model's parameters is that of what it predicts with, wherever the model was stored."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Predictions and private transformers on tables that are read in passes: the numbers of those in memory."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

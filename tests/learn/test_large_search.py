@@ -1,7 +1,5 @@
 """Searches, random features and forgetting on tables that are read in passes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline

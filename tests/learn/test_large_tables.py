@@ -1,7 +1,5 @@
 """Estimators on tables that do not fit into memory: the models and numbers of the same table in memory."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

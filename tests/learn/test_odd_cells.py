@@ -1,10 +1,7 @@
 """Cells that are no numbers, no labels and no ids are refused in one line, wherever they are taken."""
 
-from __future__ import annotations
-
 import datetime
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +45,7 @@ NUMERIC = [
 ]
 
 
-def objects(cells: list[Any]) -> np.ndarray:
+def objects(cells):
     table = np.empty((len(cells), *np.shape(cells[0])), dtype=object)
     for i, cell in enumerate(cells):
         if table.ndim == 1:
@@ -59,7 +56,7 @@ def objects(cells: list[Any]) -> np.ndarray:
     return table
 
 
-FORMS: dict[str, Any] = {
+FORMS = {
     "list": lambda cells: cells,
     "objects": objects,
     "pandas": lambda cells: (pd.DataFrame if np.ndim(cells[0]) else pd.Series)(objects(cells)),
@@ -68,7 +65,7 @@ each_form = pytest.mark.parametrize("form", FORMS)
 each_cell = pytest.mark.parametrize("odd", CELLS)
 
 
-def beside(base: np.ndarray, odd: str, form: str) -> Any:
+def beside(base, odd, form):
     cells = base.tolist()
     (cells[3] if base.ndim == 2 else cells)[1] = CELLS[odd]
     return FORMS[form](cells)
@@ -76,7 +73,7 @@ def beside(base: np.ndarray, odd: str, form: str) -> Any:
 
 @each_form
 @each_cell
-def test_tables(form: str, odd: str) -> None:
+def test_tables(form, odd):
     table = beside(X, odd, form)
     for estimator in (CLASSIFIER, REGRESSOR):
         refused("X", clone(estimator).fit, table, Y)
@@ -91,7 +88,7 @@ def test_tables(form: str, odd: str) -> None:
 
 @each_form
 @each_cell
-def test_targets_and_weights(form: str, odd: str) -> None:
+def test_targets_and_weights(form, odd):
     column, records = beside(Y, odd, form), learn.Records(X, 1.0)
     for estimator in (CLASSIFIER, UNDECLARED, REGRESSOR):
         assert "regression" not in refused("y", clone(estimator).fit, X, column)
@@ -103,13 +100,13 @@ def test_targets_and_weights(form: str, odd: str) -> None:
 
 @every("form", FORMS)
 @every("odd", ["dict", "list", *MISSING])
-def test_users(form: str, odd: str) -> None:
+def test_users(form, odd):
     ids = beside(np.arange(N), odd, form)
     for estimator in (CLASSIFIER, REGRESSOR):
         refused("groups", clone(estimator).fit, X, Y, groups=ids)
 
 
-def test_masked_cells_are_missing() -> None:
+def test_masked_cells_are_missing():
     table, column = np.ma.array(X, mask=X[3, 1] == X), np.ma.array(Y, mask=np.arange(N) == 3)
     for estimator in (CLASSIFIER, REGRESSOR):
         refused("X", clone(estimator).fit, table, Y)
@@ -124,7 +121,7 @@ def test_masked_cells_are_missing() -> None:
         assert np.array_equal(one.transform(table), one.transform(gaps), equal_nan=True)
 
 
-def test_refusals_keep_no_cell() -> None:
+def test_refusals_keep_no_cell():
     """A debugger or an error tracker shows what was being handled, and its message shows a cell."""
     named = clone(CLASSIFIER).set_params(classes=["a", "b"])
     names = np.array(["a", "b"])[Y].astype(object)
@@ -144,7 +141,7 @@ def test_refusals_keep_no_cell() -> None:
 
 @every("kind", ["c16", "M8[s]", "m8[s]"])
 @every("frame", [False, True])
-def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
+def test_whole_columns_of_other_types(kind, frame):
     table, column = X.astype("i8").astype(kind), Y.astype("i8").astype(kind)
     if frame:
         table, column = pd.DataFrame(table), pd.Series(column)
@@ -158,10 +155,10 @@ def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
     refused("sample_weight", clone(CLASSIFIER).fit, X, Y, sample_weight=column)
 
 
-def test_labels_are_those_of_each_row() -> None:
+def test_labels_are_those_of_each_row():
     """Whatever the types, a label is the class that Python finds equal to it."""
 
-    def fitted(labels: Any, **declared: Any) -> Any:
+    def fitted(labels, **declared):
         return clone(CLASSIFIER).set_params(random_state=0, **declared).fit(X, labels).coef_
 
     truth, words, rest = fitted(Y), np.array(["no", "yes"])[Y], Y[1:].tolist()

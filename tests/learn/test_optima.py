@@ -1,7 +1,5 @@
 """With hardly any noise models end at the optimum, and training would stop at their probabilities."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """What a pipeline costs: all that was released of the data, as one guarantee, or a refusal by name."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Plans say, without data, what a fit then does."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

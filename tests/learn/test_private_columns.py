@@ -1,7 +1,5 @@
 """What private transformers have in common: scikit-learn's manner, plans before data, one release."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

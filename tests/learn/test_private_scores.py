@@ -1,7 +1,5 @@
 """Scores of private records: those of scikit-learn, moved by one record or user by no more than is said."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Random features: their kernel, norms, rows that stay apart, clear refusals; and private models of them."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import traceback
@@ -29,12 +27,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
-def rows() -> np.ndarray:
+def rows():
     """(300, 6), mostly between −3 and 3."""
     return np.random.default_rng(0).normal(size=(300, 6))
 
 
-def kernels(d: int, count: int, distance: float) -> np.ndarray:
+def kernels(d, count, distance):
     """Products of the features of two rows at this distance over the length, over seeds."""
     pair = np.zeros((2, d))
     pair[1, 0] = 2.0 * distance
@@ -266,9 +264,9 @@ def test_scikit_learn_checks(linear):
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
 
 
-def by_gram_and_schmidt(draws: np.ndarray) -> np.ndarray:
+def by_gram_and_schmidt(draws):
     """The same orthonormal columns, one at a time and twice over, for the sake of rounding."""
-    columns: list[np.ndarray] = []
+    columns = []
     for v in draws.T:
         for q in (*columns, *columns):
             v = v - (q @ v) * q

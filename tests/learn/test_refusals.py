@@ -1,7 +1,5 @@
 """What estimators refuse, by name, and without showing any of the data."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

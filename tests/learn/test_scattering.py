@@ -1,7 +1,5 @@
 """The transformer: shapes, kinds of input, rows that stay apart, and one clear line for what is wrong."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import statistics
@@ -24,12 +22,12 @@ SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
 
 
 @pytest.fixture(scope="module")
-def digits() -> np.ndarray:
+def digits():
     """(200, 64) floats from 0 to 16."""
     return load_digits().data[:200]
 
 
-def noise(n: int, *shape: int) -> np.ndarray:
+def noise(n, *shape):
     return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
@@ -203,17 +201,17 @@ def test_every_group_of_every_image_is_normalised_by_itself(channels, groups):
 ROUNDING = 8 * 2.0**-24
 
 
-def images(n: int, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
+def images(n, shape, seed=0):
     return np.random.default_rng(seed).random((n, *shape), dtype=np.float32)
 
 
-def periodic(shape: tuple[int, int], value) -> np.ndarray:
+def periodic(shape, value):
     """A function of pixels, made periodic, on the grid of one period."""
     y, x = np.mgrid[-3 * shape[0] : 4 * shape[0], -3 * shape[1] : 4 * shape[1]]
     return value(y, x).reshape(7, shape[0], 7, shape[1]).sum(axis=(0, 2))
 
 
-def blur(shape: tuple[int, int], scales: int) -> np.ndarray:
+def blur(shape, scales):
     variance = (0.8 * 2 ** (scales - 1)) ** 2
 
     def value(y, x):
@@ -222,7 +220,7 @@ def blur(shape: tuple[int, int], scales: int) -> np.ndarray:
     return periodic(shape, value)
 
 
-def wavelet(shape: tuple[int, int], j: int, k: int, angles: int) -> np.ndarray:
+def wavelet(shape, j, k, angles):
     turn, slant = math.pi * (angles // 2 - 1 - k) / angles, 4 / angles
     width, xi = 0.8 * 2**j, 0.75 * math.pi / 2**j
 
@@ -237,7 +235,7 @@ def wavelet(shape: tuple[int, int], j: int, k: int, angles: int) -> np.ndarray:
     return wave - wave.sum() / envelope.sum() * envelope
 
 
-def on_level(kernel: np.ndarray, level: int) -> np.ndarray:
+def on_level(kernel, level):
     """The kernel between pixels of a coarser grid: its waves that such a grid can hold."""
     waves = []
     for n in kernel.shape:
@@ -249,7 +247,7 @@ def on_level(kernel: np.ndarray, level: int) -> np.ndarray:
     return waves[0] @ kernel @ waves[1].T
 
 
-def convolved(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+def convolved(x, kernel):
     """The sum over all pixels of their value times the kernel that is moved there."""
     total = np.zeros(x.shape, complex)
     for place in np.ndindex(x.shape):
@@ -257,7 +255,7 @@ def convolved(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return total
 
 
-def directly(x: np.ndarray, scales: int, angles: int) -> dict:
+def directly(x, scales, angles):
     """The averages by path of a bordered image, at every 2ᴶ-th pixel."""
     low, level = blur(x.shape, scales), {(): 0}
     responses = {(): x}

@@ -1,13 +1,9 @@
 """Rows from declared columns: what each cell becomes, and that no other row has a say in it."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +27,7 @@ WAVES = STAY | {"cycles": ["month", "weekday", "hour"]}
 ALL = {"age": AGE, "gain": GAIN, "job": JOB, "rank": RANK, "citizen": CITIZEN}
 
 
-def encoded(column: dict[str, Any], cells: Any) -> np.ndarray:
+def encoded(column, cells):
     """The features of one column, without the warning to the holder of the data."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -39,7 +35,7 @@ def encoded(column: dict[str, Any], cells: Any) -> np.ndarray:
     return features.toarray() if hasattr(features, "toarray") else features
 
 
-def test_cells_become_features() -> None:
+def test_cells_become_features():
     numbers = encoded(AGE, [20.0, 30.0, 40.0, 60.0, 0.0, 1e300, math.inf, -math.inf])
     assert numbers.ravel().tolist() == [-1.0, -0.5, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0]
     # log 1, log 10 and log 100 lie evenly.
@@ -61,7 +57,7 @@ def test_cells_become_features() -> None:
 DAY, NOON = date(2024, 1, 11), datetime(2024, 1, 6, 12, 30)
 
 
-def test_dates_become_their_place_in_the_range_and_in_cycles() -> None:
+def test_dates_become_their_place_in_the_range_and_in_cycles():
     days = ["2024-01-01", DAY, "2024-01-06", "2023-05-01", np.datetime64("2030-01-01"), "20240106"]
     assert encoded(STAY, days).ravel().tolist() == [-1.0, 1.0, 0.0, -1.0, 1.0, 0.0]
     # The sixth of January 2024 is a Saturday; clocks are taken as written.
@@ -90,7 +86,7 @@ def test_dates_become_their_place_in_the_range_and_in_cycles() -> None:
     assert np.linalg.norm(longest) == pytest.approx(math.sqrt(5))
 
 
-def test_dates_in_every_container_are_the_same() -> None:
+def test_dates_in_every_container_are_the_same():
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
     stamps = pandas.Series(["2024-01-06 12:30", None]).astype("datetime64[s]")
@@ -142,11 +138,11 @@ WORDS = st.one_of(CELLS, st.booleans(), st.text(max_size=5))
 
 
 @given(st.lists(st.tuples(CELLS, WORDS, WORDS), min_size=1, max_size=6))
-def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> None:
+def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows):
     rows = [(None if a == "smith" else a, b, c, b) for a, b, c in rows]
     encoder = SchemaEncoder({"age": AGE, "job": JOB, "rank": RANK, "day": STAY})
 
-    def features(chosen: list[Any]) -> np.ndarray:
+    def features(chosen):
         columns = {
             name: np.array([*cells, None], dtype=object)[:-1]
             for name, cells in zip(encoder.columns, zip(*chosen, strict=True), strict=True)
@@ -169,7 +165,7 @@ def test_names_and_columns_and_arrays_where_they_are_asked_for():
     assert np.array_equal(dense, sparse.toarray())
     assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
     with pytest.raises(InvalidInput, match="sparse_output: expected true or false, got 1"):
-        SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
+        SchemaEncoder(ALL, sparse_output=1).transform(ROW)
     encoder = clone(SchemaEncoder(ALL))
     expected = "age gain job=clerk job=smith rank=1 rank=2 rank:_other citizen"
     names = encoder.get_feature_names_out().tolist()
@@ -181,7 +177,7 @@ def test_names_and_columns_and_arrays_where_they_are_asked_for():
 
 
 @every("everywhere", [True, False])
-def test_data_frames_where_they_are_asked_for(everywhere: bool) -> None:
+def test_data_frames_where_they_are_asked_for(everywhere):
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     table = pandas.DataFrame(ROW, index=[7])
     encoder = SchemaEncoder(ALL)
@@ -197,7 +193,7 @@ def test_data_frames_where_they_are_asked_for(everywhere: bool) -> None:
         assert not isinstance(encoder.transform(table), pandas.DataFrame)
 
 
-def test_data_frames_of_every_type() -> None:
+def test_data_frames_of_every_type():
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     frame = pandas.DataFrame(
         {
@@ -215,14 +211,12 @@ def test_data_frames_of_every_type() -> None:
 
 
 @every(("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])])
-def test_cells_outside_the_schema_warn_without_saying_which(
-    column: dict[str, Any], cells: Any
-) -> None:
+def test_cells_outside_the_schema_warn_without_saying_which(column, cells):
     with pytest.warns(UserWarning, match="keep it to yourself"):
         SchemaEncoder({"x": column}).fit({"x": cells})
 
 
-def test_what_is_declared_does_not_warn() -> None:
+def test_what_is_declared_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SchemaEncoder({"x": AGE}).fit({"x": ["20", "60", "?"]})
@@ -252,7 +246,7 @@ BAD[".levels"] += [JOB | {"levels": ["Clerk", "clerk "], "case": "any"}]
 
 
 @every("field", BAD)
-def test_bad_schemas_are_named(field: str) -> None:
+def test_bad_schemas_are_named(field):
     for column in BAD[field]:
         refused(f"columns.x{field}", SchemaEncoder({"x": column}).transform, {"x": [1]})
     for columns in ({}, [AGE]):
@@ -270,7 +264,7 @@ def test_bad_schemas_are_named(field: str) -> None:
         ({"x": CITIZEN}, {"x": ["secret-7"]}, "x"),
     ],
 )
-def test_bad_data_are_named_and_not_shown(columns: Any, X: Any, field: str) -> None:
+def test_bad_data_are_named_and_not_shown(columns, X, field):
     assert "secret-7" not in refused(field, SchemaEncoder(columns).transform, X)
 
 
@@ -293,7 +287,7 @@ epochs = 3
 """
 
 
-def test_columns_of_a_schema_file(tmp_path: Path) -> None:
+def test_columns_of_a_schema_file(tmp_path):
     path = tmp_path / "schema.toml"
     path.write_text(FILE, "utf-8")
     columns = {"age": AGE | {"transform": "log1p"}, "a job": JOB | {"other": "level"}}
@@ -318,7 +312,7 @@ def test_columns_of_a_schema_file(tmp_path: Path) -> None:
         (b"columns = 3", "columns: expected a table"),
     ],
 )
-def test_bad_schema_files_are_named(tmp_path: Path, content: bytes | None, mentions: str) -> None:
+def test_bad_schema_files_are_named(tmp_path, content, mentions):
     path = tmp_path / "schema.toml"
     if content is not None:
         path.write_bytes(content)

@@ -1,7 +1,5 @@
 """PrivateSearchCV: its total is met and proven, and nothing of what lost is left."""
 
-from __future__ import annotations
-
 import gc
 import json
 import pickle
@@ -214,7 +212,7 @@ def reachable(thing, seen):
 def numbers_within(fitted):
     """The numbers that a fitted search holds, its scorer (which is the test's) left out."""
     delattr(fitted, "scoring")
-    things: dict[int, object] = {}
+    things = {}
     reachable(vars(fitted), things)
     assert len(things) > 100
     return [x for x in things.values() if isinstance(x, int | float) and not isinstance(x, bool)]

@@ -1,7 +1,5 @@
 """Public ranges of targets and features: training sees scaled targets, users see their own units."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

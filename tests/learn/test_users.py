@@ -1,7 +1,5 @@
 """Estimators that protect users, and weights up to a declared largest."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 

@@ -1,7 +1,5 @@
 """The private whitener: scikit-learn's in manner, its release as accounted, its rows within their norm."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """The map from released second moments: its budget, its noise level, and what it makes of moments."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Every public name says by itself what it takes, gives, refuses and rests on, in numpydoc's sections."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any, NamedTuple
@@ -40,8 +38,8 @@ class Thing(NamedTuple):
     is_property: bool
 
 
-def things() -> list[Thing]:
-    listed: dict[int, Thing] = {}
+def things():
+    listed = {}
     for name in public():
         found = looked_up(name)
         if inspect.ismodule(found):
@@ -61,7 +59,7 @@ CLASSES = [
 ]
 
 
-def document(thing: Thing) -> str:
+def document(thing):
     """The docstring, or that of the method of a base that it overrides."""
     text = inspect.getdoc(thing.function)
     if text is None:
@@ -71,19 +69,19 @@ def document(thing: Thing) -> str:
     return text
 
 
-def sections(text: str) -> dict[str, str]:
+def sections(text):
     """The sections of a docstring by their titles."""
     starts = [*SECTION.finditer(text)]
     ends = [*(match.start() for match in starts[1:]), len(text)]
     return {m[1]: text[m.end() : end] for m, end in zip(starts, ends, strict=False)}
 
 
-def named(section: str) -> list[str]:
+def named(section):
     """The parameters or attributes that a section describes, in order."""
     return [name.lstrip("*") for line in FIELD.findall(section) for name in line.split(", ")]
 
 
-def parameters(function: Any) -> list[str]:
+def parameters(function):
     given = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     return [name for name in given if not name.startswith("_")]
 

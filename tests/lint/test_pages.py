@@ -1,7 +1,5 @@
 """What the repository's Markdown says: links, as GitHub reads them, terms, rooms, recipes and licences."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import socket
@@ -27,19 +25,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 # Links.
 
 
-def prose(page: Path) -> str:
+def prose(page):
     """A page without its blocks of code, code in lines, and mathematics, which may look like links."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
     text = re.sub(r"\$\$.*?\$\$", "", text, flags=re.DOTALL)
     return re.sub(r"`[^`\n]*`|\$[^$\n]*\$", "", text)
 
 
-def links(page: Path) -> list[str]:
+def links(page):
     return re.findall(r"\]\(([^()\s]+)\)", prose(page))
 
 
 @cache
-def places(page: Path) -> frozenset[str]:
+def places(page):
     """The anchors of a page: headings as GitHub names them, and those that are written."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
     found = set(re.findall(r'<a id="([^"]+)">', text))
@@ -66,7 +64,7 @@ def test_links_within_the_repository():
     assert not wrong, "\n".join(wrong)
 
 
-def reachable(site: str) -> bool:
+def reachable(site):
     host = re.sub(r"^https?://", "", site).split("/")[0]
     try:
         socket.create_connection((host, 443), timeout=5).close()
@@ -75,7 +73,7 @@ def reachable(site: str) -> bool:
     return True
 
 
-def gone(address: str) -> str | None:
+def gone(address):
     """What is wrong with an address: that it does not exist. A site that is slow or says no is not."""
     asked = urllib.request.Request(address, headers={"User-Agent": "Mozilla/5.0"})
     try:
@@ -109,7 +107,7 @@ TERMS = {
 }
 
 
-def first_uses(text: str) -> dict[str, int]:
+def first_uses(text):
     """Where each term stands first, in sentences or in what examples print."""
     return {
         term: match.start()
@@ -210,11 +208,11 @@ def test_every_target_of_make_is_there():
 # THIRD-PARTY names every package that pabi installs, and no other.
 
 
-def names(requirements: list[str]) -> set[str]:
+def names(requirements):
     return {re.match(r"[A-Za-z0-9._-]+", requirement)[0] for requirement in requirements}
 
 
-def rows(title: str) -> dict[str, str]:
+def rows(title):
     """The first two columns of the table under a heading."""
     text = (ROOT / "THIRD-PARTY.md").read_text("utf-8")
     section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]

@@ -1,11 +1,8 @@
 """Sources name theorems that are there, and papers of the one table, which docs and CITATION.cff share."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +25,7 @@ PLACE = re.compile(
 )
 
 
-def sections() -> dict[str, str]:
+def sections():
     """The text of every numbered section, its subsections included, by its number."""
     found = {}
     for heading in re.finditer(r"^(#{1,2}) (\d+(?:\.\d+)?) .*$", THEORY, re.M):
@@ -38,7 +35,7 @@ def sections() -> dict[str, str]:
     return found
 
 
-def texts(value: object) -> Iterator[str]:
+def texts(value):
     """The strings in a constant."""
     if isinstance(value, str):
         yield value
@@ -50,7 +47,7 @@ def texts(value: object) -> Iterator[str]:
             yield from texts(one)
 
 
-def sources() -> set[str]:
+def sources():
     """What analyses, the checker, budgets, selection and groups state as their sources."""
     names = ["pabi.tradeoff.guarantee", "pabi.tradeoff.selection", "pabi.budget.filters"]
     names += ["pabi.integrations.dp_accounting"]
@@ -65,7 +62,7 @@ def sources() -> set[str]:
     return stated
 
 
-def cites(text: str) -> bool:
+def cites(text):
     return "docs, " in text or text.startswith(tuple(paper.cited for paper in PAPERS))
 
 
@@ -127,7 +124,7 @@ def test_the_citation_file_agrees_with_the_table():
         assert paper.arxiv is None or f'"arXiv:{paper.arxiv}"' in after
 
 
-def entries(text: str) -> dict[str, str]:
+def entries(text):
     """BibTeX by key. Every entry ends where its braces do."""
     found = {}
     for entry in re.findall(r"^@\w+\{.*?^\}$", text, re.M | re.S):

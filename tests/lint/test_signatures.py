@@ -5,11 +5,8 @@ out, as is what is keyword-only. The fields of a dataclass or NamedTuple count w
 than three of one type by position; a starred argument stands for all the fields that are left.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,10 +33,10 @@ class Finding(NamedTuple):
     types: tuple[str, ...]
 
 
-def type_of(annotation: ast.expr) -> str:
+def type_of(annotation):
     """The annotation without `None`, its alternatives in order."""
 
-    def alternatives(node: ast.expr) -> Iterator[str]:
+    def alternatives(node):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             yield from alternatives(node.left)
             yield from alternatives(node.right)
@@ -49,16 +46,16 @@ def type_of(annotation: ast.expr) -> str:
     return " | ".join(sorted(set(alternatives(annotation)) - {"None"}))
 
 
-def too_many(types: Sequence[str]) -> tuple[str, ...]:
+def too_many(types):
     return tuple(sorted(kind for kind, count in Counter(types).items() if count > MOST))
 
 
-def positional_types(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def positional_types(function):
     parameters = (*function.args.posonlyargs, *function.args.args)
     return [type_of(p.annotation) for p in parameters if p.annotation is not None]
 
 
-def field_types(cls: ast.ClassDef) -> list[str] | None:
+def field_types(cls):
     """Of the fields that a constructor takes by position, in order; None where none is generated."""
     decorators = {ast.unparse(d).partition("(")[0]: ast.unparse(d) for d in cls.decorator_list}
     generated = decorators.get("dataclass")
@@ -79,9 +76,9 @@ def field_types(cls: ast.ClassDef) -> list[str] | None:
     return found
 
 
-def constructed_types(call: ast.Call, fields: Sequence[str]) -> list[str]:
+def constructed_types(call, fields):
     """The types of the fields that a call fills by position."""
-    filled: list[str] = []
+    filled = []
     for k, argument in enumerate(call.args):
         if isinstance(argument, ast.Starred):
             named = {keyword.arg for keyword in call.keywords}
@@ -90,7 +87,7 @@ def constructed_types(call: ast.Call, fields: Sequence[str]) -> list[str]:
     return filled
 
 
-def calls(node: ast.AST, cls: str | None = None) -> Iterator[tuple[str, ast.Call]]:
+def calls(node, cls=None):
     """(the last part of what is called, the call); `cls(…)` by the name of the class around it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
@@ -99,11 +96,11 @@ def calls(node: ast.AST, cls: str | None = None) -> Iterator[tuple[str, ast.Call
         yield from calls(child, child.name if isinstance(child, ast.ClassDef) else cls)
 
 
-def module_of(file: str) -> str:
+def module_of(file):
     return "pabi." + file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def findings(sources: Mapping[str, str]) -> list[Finding]:
+def findings(sources):
     """What takes too many arguments by position, over files by their path below the package."""
     trees = {file: ast.parse(text) for file, text in sources.items()}
     generated = {
@@ -132,7 +129,7 @@ def findings(sources: Mapping[str, str]) -> list[Finding]:
 
 
 @pytest.fixture(scope="module")
-def package() -> list[Finding]:
+def package():
     return findings(
         {
             str(path.relative_to(ROOT).as_posix()): path.read_text("utf-8")
@@ -141,7 +138,7 @@ def package() -> list[Finding]:
     )
 
 
-def test_no_function_takes_more_than_three_of_a_type_by_position(package: list[Finding]):
+def test_no_function_takes_more_than_three_of_a_type_by_position(package):
     left = [
         f"{one.file}:{one.line}: {one.name} takes more than {MOST} × {', '.join(one.types)} by position"
         for one in package
@@ -150,7 +147,7 @@ def test_no_function_takes_more_than_three_of_a_type_by_position(package: list[F
     assert not left, "\n".join(left)
 
 
-def test_every_exception_is_needed(package: list[Finding]):
+def test_every_exception_is_needed(package):
     assert set(EXCEPTIONS) <= {(one.file, one.name) for one in package}
 
 
@@ -172,7 +169,7 @@ FOUR = "    a: float\n    b: float\n    c: float\n    d: float | None = None\n"
         ("def f(*a: int): ...", []),
     ],
 )
-def test_functions_are_read_right(text: str, names: list[str]):
+def test_functions_are_read_right(text, names):
     assert [one.name for one in findings({"a.py": text})] == names
 
 
@@ -192,7 +189,7 @@ def test_functions_are_read_right(text: str, names: list[str]):
         (f"class A:\n{FOUR}", "A(1, 2, 3, 4)", False),
     ],
 )
-def test_constructors_are_read_right(cls: str, call: str, found: bool):
+def test_constructors_are_read_right(cls, call, found):
     here = findings({"a.py": f"{HEAD}{cls}\n{call}"})
     assert [one.name for one in here] == ["A"] * found
     there = findings(

@@ -2,12 +2,9 @@
 together at run time is listed. (Import statements are checked by import-linter, `[tool.importlinter]` in
 pyproject.toml.) And every test tests something, and changes nowhere where modules are found."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,7 +20,7 @@ TREES = {
 PARTICIPLE = re.compile("asked|done|found|given|got|kept|known|made|meant|said|told|wanted")
 
 
-def variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def variables(tree):
     """(name, line) of every variable, parameter and function of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -67,7 +64,7 @@ TRUSTED = {
 }
 
 
-def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
+def calls(name):
     """(file, call) of every call of a function of this name in the package."""
     for file, tree in TREES.items():
         for node in ast.walk(tree):
@@ -114,7 +111,7 @@ def test_extras_are_other_packages():
 CHANGING = re.compile("append|clear|extend|insert|pop|remove|reverse|sort|__setitem__")
 
 
-def early_returns(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def early_returns(tree):
     """(test, line) of every return without a value, which lets a test pass that checked nothing."""
     for test in ast.walk(tree):
         is_function = isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -124,13 +121,13 @@ def early_returns(tree: ast.AST) -> Iterator[tuple[str, int]]:
                     yield test.name, node.lineno
 
 
-def is_search_path(node: ast.AST) -> bool:
+def is_search_path(node):
     if isinstance(node, ast.Subscript):
         node = node.value
     return ast.unparse(node) == "sys.path"
 
 
-def path_changes(tree: ast.AST) -> Iterator[int]:
+def path_changes(tree):
     """Lines that change `sys.path`, by assignment, deletion, a method of its own, or monkeypatch."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.Delete):

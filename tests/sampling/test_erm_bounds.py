@@ -52,7 +52,7 @@ LOSSES = {
 }
 
 
-def reflected(values: Array, beta: float, time: float, width: float, start: int) -> Array:
+def reflected(values, beta, time, width, start):
     """The law at `time` of the reversible chain on equal cells whose stationary law is ∝ exp(−βL).
 
     Rates √(π_j/π_i)/width² between neighbours: a finite-volume form of the reflected diffusion, which has
@@ -141,7 +141,7 @@ def test_last_point_is_at_most_what_the_paper_says():
 def test_weighted_mean_of_the_excess_along_ornstein_uhlenbeck_paths(p, m, beta, time):
     start = 1.3
 
-    def squared(t: float) -> float:
+    def squared(t):
         decay = math.exp(-beta * m * t)
         return start**2 * decay**2 + p * -math.expm1(-2.0 * beta * m * t) / (beta * m)
 
@@ -184,7 +184,7 @@ def test_path_average_of_convex_losses_is_the_limit():
 Function = Callable[[Array], Array]
 
 # (loss on [−1, 1], its Lipschitz constant there); the quadrature's panels end at multiples of 1/8.
-CONVEX_1D: dict[str, tuple[Function, float]] = {
+CONVEX_1D = {
     "absolute": (np.abs, 1.0),
     "linear": (lambda x: x, 1.0),
     "square": (lambda x: x**2, 2.0),
@@ -194,7 +194,7 @@ CONVEX_1D: dict[str, tuple[Function, float]] = {
     "quartic": (lambda x: x**4, 4.0),
 }
 # (loss on the unit disc, its Lipschitz constant, where it is least)
-CONVEX_2D: dict[str, tuple[Function, float, tuple[float, float]]] = {
+CONVEX_2D = {
     "norm": (lambda x: np.hypot(x[0], x[1]), 1.0, (0.0, 0.0)),
     "l1": (lambda x: np.abs(x[0]) + np.abs(x[1]), math.sqrt(2.0), (0.0, 0.0)),
     "linear": (lambda x: x[0], 1.0, (-1.0, 0.0)),
@@ -205,7 +205,7 @@ RADII = 30 * 20  # nodes on every ray of the disc
 KAPPAS = (0.1, 1.0, 7.0, 60.0)
 
 
-def panels(pieces: int, low: float, high: float) -> tuple[Array, Array]:
+def panels(pieces, low, high):
     """Gauss–Legendre nodes and weights, 30 on each of equal pieces."""
     nodes, weights = np.polynomial.legendre.leggauss(30)
     half = 0.5 * (high - low) / pieces
@@ -213,11 +213,11 @@ def panels(pieces: int, low: float, high: float) -> tuple[Array, Array]:
     return (centres[:, None] + half * nodes).ravel(), np.tile(half * weights, pieces)
 
 
-def line() -> tuple[Array, Array]:
+def line():
     return panels(64, -1.0, 1.0)
 
 
-def disc() -> tuple[Array, Array]:
+def disc():
     """Points (2, N) and weights on the unit disc, in polar coordinates around its centre."""
     r, wr = panels(RADII // 30, 0.0, 1.0)
     angle, wa = panels(8, 0.0, 2.0 * math.pi)
@@ -225,14 +225,14 @@ def disc() -> tuple[Array, Array]:
     return points, np.outer(r * wr, wa).ravel()
 
 
-def excess(values: Array, weights: Array, kappa: float, least: float) -> tuple[Array, Array]:
+def excess(values, weights, kappa, least):
     """κ·excess at the nodes, and the probability of every node."""
     scaled = kappa * (values - least)
     mass = weights * np.exp(-scaled)
     return scaled, mass / mass.sum()
 
 
-def crossed(mass: Array) -> float:
+def crossed(mass):
     """What tails on the disc can be off by: on every ray a level is crossed at most twice, between nodes."""
     return 2.0 * float(mass.reshape(RADII, -1).max(axis=0).sum())
 
@@ -266,7 +266,7 @@ def test_gamma_law_of_index_two_dominates_on_a_disc(name, kappa):
 @every(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
 def test_a_cone_attains_the_convex_bound(p, x):
     # Rays of length 1 from the minimiser, κL = x: the density of κf is ∝ y^(p−1)e^(−y) below x.
-    def part(power: float) -> float:
+    def part(power):
         low = max(0.0, p - 1.0 - 12.0 * math.sqrt(p))
         top = min(x, p + 60.0 * math.sqrt(p) + 60.0)
         peak = min(p - 1.0, top)
@@ -313,7 +313,7 @@ def test_chi_law_dominates_the_distance_from_the_minimiser(kappa, m):
         assert truth == pytest.approx(chi.mean(2), rel=1e-6)
 
 
-def wells_1d(rng: np.random.Generator) -> tuple[Array, Array, float]:
+def wells_1d(rng):
     """Nodes and weights on [−1, 1], and a 1-Lipschitz loss with wells, its least value known."""
     x, w = line()
     centres = rng.choice(np.arange(-8, 9), size=3, replace=False) / 8.0
@@ -351,7 +351,7 @@ def test_bound_without_convexity_holds_for_wells_on_a_disc():
             assert scaled @ mass <= erm_bounds.gibbs_any(2, 2.0 * kappa)
 
 
-def plateau_mean(p: int, x: float, h: float) -> float:
+def plateau_mean(p, x, h):
     """κ·E f for f = min(cone, plateau) on rays of length 1, in terms of κ: cone up to h ≤ x, then flat."""
     inner = math.exp(math.lgamma(p) + math.log(gammainc(p, h)) - p * math.log(x)) * p
     first = p * inner * gammainc(p + 1, h) / gammainc(p, h)
@@ -438,10 +438,10 @@ def test_nonconvex_losses_attain_it():
 
 @every(("m", "integral"), list(product((0.0, 1e-8, 1e-3, 1.0, 20.0), (1e-3, 1.0, 60.0))))
 def test_averages_are_as_stable_as_the_average_of_their_points(m, integral):
-    def weight(b: float) -> float:
+    def weight(b):
         return math.exp(m * (b - integral))
 
-    def apart(b: float) -> float:
+    def apart(b):
         return 2.0 / 7.0 * (b if m == 0.0 else -math.expm1(-m * b) / m)
 
     near = [integral - k / m for k in (1.0, 5.0, 30.0) if m > 0.0 and k / m < integral]
@@ -456,9 +456,9 @@ def test_averages_are_as_stable_as_the_average_of_their_points(m, integral):
 
 
 def test_bad_input_is_named():
-    def stability(**changes: object) -> float:
-        given: dict[str, object] = {"losses": "convex", "lipschitz": 1.0, "n": 10, **changes}
-        return uniform_stability(given.pop("losses"), **given)  # type: ignore[arg-type]
+    def stability(**changes):
+        given = {"losses": "convex", "lipschitz": 1.0, "n": 10, **changes}
+        return uniform_stability(given.pop("losses"), **given)
 
     table = {"losses": ["concave"], "lipschitz": [0.0, math.nan], "n": [0, None]}
     refuses(stability, table | {"integral": [-1.0], "diameter": [-2.0]})

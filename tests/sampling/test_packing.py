@@ -10,7 +10,7 @@ from pabi.erm import packing_centres, packing_loss
 from support.every_case import every, refused
 
 
-def bits(n: int, s: int, seed: int = 0) -> np.ndarray:
+def bits(n, s, seed=0):
     rng = np.random.default_rng(seed)
     return (rng.random((n, s)) < rng.uniform(0.1, 0.9, s)).astype(float)
 

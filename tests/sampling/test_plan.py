@@ -6,7 +6,6 @@ import re
 import warnings
 from decimal import Decimal
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from scipy.stats import chi, gamma
 import pabi
 from pabi import NotApplicable
 from pabi.convert import gdp_to_epsilon
-from pabi.erm import Plan, plan
+from pabi.erm import plan
 from pabi.literature import langevin_universality
 from pabi.sampling.erm_bounds import largest_mu, largest_range
 from pabi.showing import shown
@@ -26,8 +25,8 @@ CLASSES = ("convex", "strongly_convex", "nonconvex")
 CELLS = list(product(("erm", "sco"), CLASSES, (0.0, 1e-6)))
 
 
-def made(objective: str, losses: str, **changes: Any) -> Plan:
-    given: dict[str, Any] = {"n": 10_000, "dimension": 5, "lipschitz": 1.0, "diameter": 2.0}
+def made(objective, losses, **changes):
+    given = {"n": 10_000, "dimension": 5, "lipschitz": 1.0, "diameter": 2.0}
     given |= {"epsilon": 1.0, "strong_convexity": 0.3 if losses == "strongly_convex" else None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pabi.PrivacyWarning)
@@ -66,13 +65,13 @@ def test_of_equal_bounds_the_one_of_what_is_run_is_chosen():
         assert made("erm", "strongly_convex", **many).algorithm == "last_point"
 
 
-def grid(count: int, seed: int) -> list[tuple[str, str, dict[str, Any]]]:
+def grid(count, seed):
     rng = random.Random(seed)
     found = []
     for _ in range(count):
         lipschitz, diameter = rng.choice([(1.0, 2.0), (1e-6, 1e5), (1e4, 1e-3)])
         losses = rng.choice(CLASSES)
-        changes: dict[str, Any] = {
+        changes = {
             "n": rng.choice([1, 2, 5, 1000, 10**6, 10**12]),
             "dimension": rng.choice([1, 2, 7, 1000, 10**6]),
             "epsilon": rng.choice([1e-6, 0.01, 0.5, 1.0, 8.0, 100.0]),
@@ -93,7 +92,7 @@ def grid(count: int, seed: int) -> list[tuple[str, str, dict[str, Any]]]:
     return found
 
 
-def check_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
+def check_private(objective, losses, changes):
     found, case = made(objective, losses, **changes), (objective, losses, changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pabi.PrivacyWarning)
@@ -245,7 +244,7 @@ def test_largest_range_inverts_the_reference_values():
         assert largest_range(e, delta) == pytest.approx(6.0, rel=1e-12)
 
 
-REFUSED: dict[str, list[Any]] = {
+REFUSED = {
     "objective": ["risk"],
     "losses": ["concave"],
     "strong_convexity": [0.1],
@@ -263,7 +262,7 @@ REFUSED: dict[str, list[Any]] = {
 
 
 def test_bad_input_is_named_in_one_line():
-    given: dict[str, Any] = {"objective": "erm", "losses": "convex", "n": 100, "dimension": 3}
+    given = {"objective": "erm", "losses": "convex", "n": 100, "dimension": 3}
     given |= {"lipschitz": 1.0, "diameter": 2.0, "epsilon": 1.0}
     refuses(lambda **changes: plan(**{**given, **changes}), REFUSED)
     assert "strong_convexity=0.1" in refused("l2", plan, **given, l2=0.1)
@@ -296,13 +295,13 @@ M = 0.5
 Array = np.ndarray
 
 
-def pure(objective: str = "erm", **changes: Any) -> Plan:
+def pure(objective="erm", **changes):
     given = {"n": 3000, "dimension": 1, "lipschitz": 1.5, "strong_convexity": M}
     given["algorithm"] = "iterated_exponential_mechanism"
     return made(objective, "strongly_convex", **given | changes)
 
 
-def rounds(loss: pabi.Loss, n: int, epsilons: Any, failure: float, p: int = 1, **split: int) -> Any:
+def rounds(loss, n, epsilons, failure, p=1, **split):
     return pabi.IteratedExponentialMechanism(
         loss, n, p, 2.0, tuple(epsilons), failure, **split
     ).rounds
@@ -316,7 +315,7 @@ LOSSES = {
 }
 
 
-def nodes(low: Array, high: Array, kink: float) -> tuple[Array, Array]:
+def nodes(low, high, kink):
     """Gauss–Legendre points and weights on [low, high], arrays, in geometric pieces towards `kink`."""
     unit, weight = np.polynomial.legendre.leggauss(12)
     reach = (

@@ -2,42 +2,41 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import kstest
 
 import pabi
-from pabi.erm import Plan, Solution, plan, solve
+from pabi.erm import Solution, plan, solve
 from pabi.sampling import erm_algorithms, mean_gradient, mean_loss
 from support.every_case import every, refused
 
 Array = np.ndarray
 TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N = 400
-DIFFUSION: dict[str, Any] = {"delta": 1e-6, "algorithm": "last_point"}
-AVERAGE: dict[str, Any] = {"delta": 1e-6, "algorithm": "path_average"}
+DIFFUSION = {"delta": 1e-6, "algorithm": "last_point"}
+AVERAGE = {"delta": 1e-6, "algorithm": "path_average"}
 
 
-def planned(objective: str = "erm", losses: str = "convex", **changes: Any) -> Plan:
-    given: dict[str, Any] = {"n": N, "dimension": 2, "lipschitz": 1.0, "diameter": 2.0}
+def planned(objective="erm", losses="convex", **changes):
+    given = {"n": N, "dimension": 2, "lipschitz": 1.0, "diameter": 2.0}
     return plan(objective, losses, **{**given, "radius": 1.0, "epsilon": 1.0, **changes})
 
 
-def data(p: int = 2) -> Array:
+def data(p=2):
     rng = np.random.default_rng(5)
     z = rng.normal(0.3, 0.3, (N, p))
     return z / np.maximum(1.0, 2.0 * np.linalg.norm(z, axis=1))[:, None]
 
 
-def value(points: Array, rows: Any = slice(None)) -> Array:
+def value(points, rows=slice(None)):
     """Mean of ½‖θ − z_i‖², halved so that it is 1-Lipschitz on the unit ball: |z| ≤ ½."""
     z = data(points.shape[1])[rows]
     return np.asarray(0.25 * ((points[:, None, :] - z[None]) ** 2).sum(axis=-1).mean(axis=1))
 
 
-def gradient(points: Array) -> Array:
+def gradient(points):
     return np.asarray(0.5 * (points - data(points.shape[1]).mean(axis=0)))
 
 
@@ -125,7 +124,7 @@ def test_the_last_point_claims_no_risk_of_the_chain():
     assert solution.run.release == "last"
 
 
-def averaged(found: Plan, steps: int) -> tuple[pabi.LangevinChain, Array]:
+def averaged(found, steps):
     """A chain of the plan, and how its average depends on a path: linearly, found by giving it unit paths."""
     run = found.run
     chain = pabi.LangevinChain(
@@ -203,9 +202,9 @@ def test_a_smaller_domain_is_kept_to():
     assert solution.run.prox == box
 
 
-ROUGH: dict[str, Any] = {**DIFFUSION, "losses": "strongly_convex", "strong_convexity": 0.5}
+ROUGH = {**DIFFUSION, "losses": "strongly_convex", "strong_convexity": 0.5}
 BALL, BOX = pabi.prox.ball, pabi.prox.box
-REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+REFUSED = [
     ("loss_value", {}, {}),
     ("loss_value", {}, {"gradient": gradient}),
     ("steps", {}, {"loss_value": value, "steps": 10}),
@@ -240,7 +239,7 @@ def test_every_plan_is_run_or_refused_with_advice_that_works(objective, losses, 
     for algorithm, known, delta in itertools.product(
         (*names, "last_point", "path_average"), (None, 0.5), (0.0, 1e-6)
     ):
-        given: dict[str, Any] = {"strong_convexity": m, "delta": delta, "algorithm": algorithm}
+        given = {"strong_convexity": m, "delta": delta, "algorithm": algorithm}
         given["epsilon"] = 2.0
         try:
             found = planned(objective, losses, smoothness=known, **given)
@@ -249,16 +248,16 @@ def test_every_plan_is_run_or_refused_with_advice_that_works(objective, losses, 
         check_runs(found, lambda g=given: planned(objective, losses, smoothness=0.5, **g))
 
 
-def check_runs(found: Plan, again: Any) -> None:
+def check_runs(found, again):
     """`again` makes the plan with its smoothness."""
     chain = found.algorithm in ("last_point", "path_average")
-    given: dict[str, Any] = {"gradient": gradient, "steps": 400} if chain else {"loss_value": value}
+    given = {"gradient": gradient, "steps": 400} if chain else {"loss_value": value}
     assert ("smoothness=…" in str(found)) is found.only_a_bound
     if found.only_a_bound:
         assert math.isinf(found.smoothness)
         assert 0.0 < found.risk_bound < found.trivial_bound
 
-        def never(points: Array) -> Array:
+        def never(points):
             pytest.fail("the data was touched")
 
         line = refused("smoothness", solve, found, gradient=never, steps=400)
@@ -290,10 +289,10 @@ def test_what_is_released_lies_in_the_set(algorithm):
     # Pulled hard into a corner whose coordinates are no multiples of the grid.
     box = pabi.prox.box([-0.3, -0.1], np.array([0.1 + 0.2, 0.7]))
     disc = pabi.prox.ball(0.3, center=np.array([0.1, 0.2]))
-    given: dict[str, Any] = {"gradient": lambda t: np.full(t.shape, -1.0 / 1.5), "steps": 2000}
+    given = {"gradient": lambda t: np.full(t.shape, -1.0 / 1.5), "steps": 2000}
     if pure := algorithm == "exponential_mechanism":
         given = {"loss_value": lambda t: -t.sum(axis=1) / 1.5}
-    same: dict[str, Any] = {"smoothness": 0.5, "algorithm": algorithm, "epsilon": 20.0}
+    same = {"smoothness": 0.5, "algorithm": algorithm, "epsilon": 20.0}
     found = planned(delta=0.0 if pure else 1e-6, **same)
     for seed in range(3):
         x = solve(found, domain=box, random_state=seed, **given).x
@@ -313,7 +312,7 @@ def test_a_loss_in_single_precision_is_refused():
     p = planned("sco", algorithm="exponential_mechanism", smoothness=1.0)
     assert p.regulariser > 0.0
 
-    def single(points: Array) -> Any:
+    def single(points):
         return value(points).astype(np.float32)
 
     assert "expected float64" in refused("loss_value", solve, p, loss_value=single)

@@ -41,7 +41,7 @@ def run(**changes):
 
 
 @functools.cache
-def sentences() -> tuple[str, ...]:
+def sentences():
     """Of guarantees of all kinds, as they are written today."""
     files = [text for name, text in honest_files().items() if "certificate" not in name]
     whole = [pabi.Guarantee.from_json(text) for text in files]

@@ -34,25 +34,25 @@ JUST_SEEN = 0.5 * (np.array([10.16, 10.68, 10.70]) + np.array([1.50, 3.08, 5.74]
 THEMES = ("light", "dark")
 
 
-def linear(colour) -> np.ndarray:
+def linear(colour):
     rgb = np.array(to_rgb(colour))
     return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
 
 
-def lab(rgb: np.ndarray) -> np.ndarray:
+def lab(rgb):
     """CIELAB of linear RGB, white D65."""
     t = XYZ @ np.clip(rgb, 0.0, 1.0) / XYZ.sum(axis=1)
     f = np.where(t > 216 / 24389, np.cbrt(t), (24389 / 27 * t + 16) / 116)
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-def contrast(one, other) -> float:
+def contrast(one, other):
     """WCAG 2.1."""
     low, high = sorted(float(linear(c) @ XYZ[1]) for c in (one, other))
     return (high + 0.05) / (low + 0.05)
 
 
-def apart(one, other, vision: np.ndarray) -> float:
+def apart(one, other, vision):
     """The difference of two lines, in units of one that is just seen."""
     return float(
         np.linalg.norm((lab(vision @ linear(one)) - lab(vision @ linear(other))) / JUST_SEEN)
@@ -125,7 +125,7 @@ RUN = pabi.NoisySGD(
 )
 
 
-def draws(chains: int, steps: int, release: str = "path"):
+def draws(chains, steps, release="path"):
     run = pabi.LangevinChain(
         pabi.Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0),
         n=100,

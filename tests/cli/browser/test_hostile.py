@@ -4,7 +4,6 @@ import json
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -143,17 +142,17 @@ def test_no_script_comes_in_through_a_run_file(opened, tmp_path):
 
 
 @contextmanager
-def site(page_text: str) -> Iterator[str]:
+def site(page_text):
     """A page of another origin, on another port."""
 
     class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             self.send_response(200)
             self.send_header("content-type", "text/html")
             self.end_headers()
             self.wfile.write(page_text.encode())
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_):
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Answer)

@@ -1,7 +1,5 @@
 """One small cluster in this process for all tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.clusters import small_cluster

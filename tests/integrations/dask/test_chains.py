@@ -1,7 +1,5 @@
 """Chains and exact draws on a cluster are those that the same keys give on this machine."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from dataclasses import replace

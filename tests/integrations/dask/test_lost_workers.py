@@ -3,8 +3,6 @@
 So do those, and coordinators, that are killed at random.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What is wrong with data or clusters is one line, shows nothing, and releases nothing."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

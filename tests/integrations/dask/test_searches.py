@@ -1,7 +1,5 @@
 """A search on a cluster is the search on this machine, and leaves no more of its trials."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np

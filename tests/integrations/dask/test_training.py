@@ -1,7 +1,5 @@
 """Training on a cluster is training in memory, whatever the source, the batches and the loss."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -236,7 +234,7 @@ def nth(part):
     return part * 0.0 + len(TIMES)
 
 
-TIMES: list[None] = []
+TIMES = []
 
 
 def apart(frame):

@@ -1,7 +1,5 @@
 """Records in batches: what one of them is changes neither the numbers nor the memory of the others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Heads: the very iterates of the numpy path, PyTorch's own gradients, and the law of what is released."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import math

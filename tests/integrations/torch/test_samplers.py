@@ -1,7 +1,5 @@
 """Samplers draw what the schemes say: every order alike, once, in secret, and nothing is dropped."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import json

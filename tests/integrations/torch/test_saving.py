@@ -1,7 +1,5 @@
 """Files of PyTorch in which the guarantee travels."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Gradients of any module are those of PyTorch one by one, and products on a device those of the host."""
 
-from __future__ import annotations
-
 import stat
 from dataclasses import replace
 

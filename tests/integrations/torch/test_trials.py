@@ -1,8 +1,6 @@
 """Layers that compute with other rows, learn or draw are refused by what they do on made-up rows, and losses
 and options that no run describes by name."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -114,7 +114,6 @@ def sampled():
 
 
 @pytest.mark.parametrize("work", [trained, fitted, sampled], ids=lambda work: work.__name__)
-@pytest.mark.filterwarnings("ignore")
 def test_training_logs_nothing_of_data_and_model(work, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     work()

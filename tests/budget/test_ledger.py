@@ -31,7 +31,6 @@ from support.every_case import every, refused, refuses
 from support.ledgers import DELTA, release, that_may_fail
 
 EPSILON, MU = 1.0, 0.1
-QUIET = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning", "ignore:some rows exceed")
 
 
 @pytest.fixture
@@ -107,7 +106,6 @@ def test_remaining_reads_at_any_delta_and_rounds_down(ledger):
         refused("delta", ledger.remaining, wrong)
 
 
-@QUIET
 def test_what_is_refused(ledger):
     moments = pabi.NoisySecondMoments(1000, 3, 1.0, noise_std=10.0, adjacency="zero_out")
     honest = moments.guarantee(DELTA)
@@ -278,7 +276,6 @@ def test_what_the_file_holds(ledger):
 CHANGING = ("at", "opened", "name", "hash")
 
 
-@QUIET
 def test_the_file_says_nothing_of_the_data(tmp_path):
     """Two data sets of one size lead to the same file, but for times, names and hashes."""
 
@@ -397,7 +394,6 @@ def whitened(ledger, **changes):
 USERS = (trained, released, sampled, followed, drawn, fitted, whitened)
 
 
-@QUIET
 @pytest.mark.parametrize("use", USERS, ids=lambda use: use.__name__)
 def test_everybody_reserves_what_the_release_costs(use, tmp_path):
     def spent(ledger, **changes):
@@ -422,7 +418,6 @@ def test_everybody_reserves_what_the_release_costs(use, tmp_path):
     assert poor.report().entries == ()
 
 
-@QUIET
 def test_data_are_read_after_the_reservation_only(tmp_path):
     def touched(x, rows):
         raise AssertionError("the data was touched")
@@ -440,7 +435,6 @@ def test_data_are_read_after_the_reservation_only(tmp_path):
     assert len(rich.report().entries) == 1
 
 
-@QUIET
 def test_a_fit_with_preconditioning_reserves_both_releases_as_one(tmp_path):
     ledger = pabi.Ledger(tmp_path / "a.ledger", 2.5, DELTA)
     X, y = records(3000)
@@ -454,7 +448,6 @@ def test_a_fit_with_preconditioning_reserves_both_releases_as_one(tmp_path):
     assert len(ledger.report().entries) == 1
 
 
-@QUIET
 def test_a_grid_search_in_two_processes_is_cut_off_at_the_eleventh_fit(tmp_path):
     X, y = records(200)
     settings = {"epsilon": 1.0, "delta": DELTA, "classes": [0.0, 1.0], "precondition": None}

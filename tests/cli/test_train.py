@@ -104,7 +104,6 @@ def test_nothing_but_the_model_depends_on_the_data():
     assert train("--force") == said
 
 
-@pytest.mark.filterwarnings("ignore:random_state")
 @pytest.mark.parametrize("model", ["linear", "huber", "poisson", "gamma", "kernel-regression"])
 def test_regression_in_the_units_of_the_target(model):
     write_schema(REGRESSION)

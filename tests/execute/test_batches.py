@@ -28,7 +28,6 @@ from support.every_case import every, refused
 from support.execution import assert_law
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
     pytest.mark.usefixtures("free"),
 ]
 

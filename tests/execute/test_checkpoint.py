@@ -94,7 +94,6 @@ def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, se
     assert (step == 0) == (seconds == 100.0)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @every(
     "batches",
     [
@@ -289,7 +288,6 @@ def test_a_link_leaves_no_iterate_behind_and_a_second_name_is_refused(unpriced, 
     assert list(tmp_path.iterdir()) == [link]
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_progress_shows_steps_and_time_and_nothing_else(unpriced, tmp_path, capfd):
     """Whatever the data, the seed and the batches, and where a run goes on: a bar, steps and two times."""
 

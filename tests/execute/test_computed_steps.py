@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from dataclasses import replace
 
 import mpmath
@@ -16,7 +15,6 @@ from pabi import (
     FullBatch,
     Loss,
     NoisySGD,
-    PrivacyWarning,
     ShuffleOnce,
     learn,
     prox,
@@ -187,11 +185,7 @@ def test_no_iterate_is_farther_out_than_bounded():
         run = run_of(Loss.logistic(1.0), release="path", **changes)
         most = _reach(run, walk_of(run, np.zeros((1, 2)))[0], (2,))
         gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.ones(N, dtype=int))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivacyWarning)
-            train(
-                run, gradients, np.zeros(2), 1, watch=lambda k, x: norms.append(np.linalg.norm(x))
-            )
+        train(run, gradients, np.zeros(2), 1, watch=lambda k, x: norms.append(np.linalg.norm(x)))
         longest = max(norms)
         norms.clear()
         assert longest <= most
@@ -203,9 +197,7 @@ GRADIENTS = learn.LogisticGradients(learn.Records(ROWS, 1.0), SIGNS)
 
 
 def trained(run, gradients=GRADIENTS, start=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        return train(run, gradients, np.zeros(D) if start is None else start)
+    return train(run, gradients, np.zeros(D) if start is None else start)
 
 
 @every("batches", [Cyclic(2), ShuffleOnce(2), BallsInBins(2)])
@@ -231,7 +223,6 @@ def chain_of(loss, **changes):
     return pabi.LangevinChain(loss, N, 6.0, step_size=0.1, steps=60, **changes)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.numbers.errors.SamplingWarning")
 def test_chains_are_charged_for_rounding():
     loss = Loss.logistic(1.0, l2=0.1)
     given = chain_of(loss, chains=3)

@@ -9,8 +9,6 @@ from pabi.execute.engine import TrainOptions, enforceable, go_on, train_and_keep
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
 BATCHES = [
     *(pabi.FullBatch(), pabi.Cyclic(3), pabi.ShuffleOnce(3), pabi.Reshuffle(3)),
     *(pabi.ShuffleOnce(2, 3), pabi.Reshuffle(3, 2)),

@@ -39,8 +39,6 @@ KINDS = {name: (one.build, one.some(N), one.describe(R)) for name, one in FAMILY
 each_kind = every("name", KINDS)
 NORM, FULL = 0.3, pabi.FullBatch()  # C, below every gradient bound
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
 
 def run_of(name, batches=FULL, **changes):
     settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM} | changes

@@ -20,7 +20,6 @@ from pabi.execute.sums import Limit, UserRows, per_record_sum
 from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
 from support.every_case import every, refused
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 RNG = np.random.default_rng(5)
 M, D, USERS, STEPS = 60, 3, 12, 4
 X = RNG.normal(size=(M, D))

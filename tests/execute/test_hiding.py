@@ -34,8 +34,6 @@ from pabi.sampling import diffusion, langevin
 from support.every_case import every, refused
 from support.execution import Unpriced
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
-
 SECRET = 616263.25  # no message shows it
 
 noise = st.floats(-200.0, 200.0).map(lambda x: 10.0**x)

@@ -28,7 +28,6 @@ from support.large import features, frame_of, labels, package, table_in, write_p
 
 from .losses import FAMILY
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N, B = 9_000, 700
 X = features(N)
 Y = labels(X)

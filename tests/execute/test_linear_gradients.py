@@ -512,7 +512,6 @@ def test_a_linear_model_of_one_constant_may_be_strongly_convex():
     assert np.all(np.isfinite(train(run, own, np.zeros(1), delta=0.1).x))
 
 
-@pytest.mark.filterwarnings("ignore:random_state")
 @every("held", ["array", "csr", "records", "large"])
 def test_rows_without_a_norm_are_brought_within_that_of_the_loss(held, tmp_path):
     """Longer ones would have more curvature than is accounted."""

@@ -30,11 +30,6 @@ from pabi.learn import train
 from support.every_case import every, refused
 from support.execution import apart_squared, assert_law
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore:some rows exceed"),
-]
-
 
 def run_of(n, batches, **changes):
     given = {"steps": 12, "step_size": 0.3, "noise_std": 1.0, "clip_norm": 100.0} | changes

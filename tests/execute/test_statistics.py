@@ -41,10 +41,8 @@ def release(records, random_state=1, **changes):
     if records.feature_norm is not None:
         fields["feature_norm"] = math.hypot(records.feature_norm, records.intercept_scaling or 0.0)
         fields["feature_norm"] *= 1.0 + 1e-15
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pabi.PrivacyWarning)
-        moments = pabi.NoisySecondMoments(**fields | changes)
-        return second_moments(moments, records, random_state, delta=DELTA)
+    moments = pabi.NoisySecondMoments(**fields | changes)
+    return second_moments(moments, records, random_state, delta=DELTA)
 
 
 def exactly(rows, diagonal, kind=np.int64):

@@ -23,10 +23,7 @@ from pabi.learn import train
 from support.execution import Crash
 from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 START = np.full(3, 0.5)
 ROWS, STEPS = 7, 12
 BATCHES = {

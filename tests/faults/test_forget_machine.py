@@ -19,10 +19,7 @@ from pabi.learn import PrivateLogisticRegression, StateFile
 from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
 pytest.importorskip("cryptography")
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked"),
-]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 ROWS, DELTA = 12, 1e-3
 X = np.eye(ROWS, 3)
 X[3:] = 0.5

@@ -1,7 +1,5 @@
 """Public weights of classes: what they do to gradients, to what is learnt, and to the guarantee."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -19,12 +17,6 @@ def problem(n=300, classes=3, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))
     return 0.9 * X / np.linalg.norm(X, axis=1, keepdims=True), rng.integers(0, classes, n)
-
-
-def fitted(model, X, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, y)
 
 
 @every("classes", [2, 4])
@@ -92,17 +84,17 @@ def test_losses_whose_curvature_weights_would_lessen_are_refused_and_the_largest
 )
 @every("kind", CLASSIFIERS)
 def test_other_class_weights_are_refused(kind, bad):
-    refused("class_weight", fitted, kind(class_weight=bad), *problem(classes=2))
+    refused("class_weight", kind(class_weight=bad).fit, *problem(classes=2))
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @every("classes", [2, 3])
 def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     X, y = problem(classes=classes)
-    without = fitted(kind(random_state=0), X, y)
-    alike = fitted(kind(random_state=0, class_weight=dict.fromkeys(range(classes), 7)), X, y)
+    without = kind(random_state=0).fit(X, y)
+    alike = kind(random_state=0, class_weight=dict.fromkeys(range(classes), 7)).fit(X, y)
     assert np.array_equal(alike.coef_, without.coef_)
-    model = fitted(kind(random_state=0, class_weight={k: 1.0 + k for k in range(classes)}), X, y)
+    model = kind(random_state=0, class_weight={k: 1.0 + k for k in range(classes)}).fit(X, y)
     assert model.run_ == without.run_
     assert model.guarantee_.epsilon(1e-5) == without.guarantee_.epsilon(1e-5)
     more = set(model.guarantee_.assumptions) - set(without.guarantee_.assumptions)
@@ -118,4 +110,4 @@ def test_little_noise_ends_at_the_weighted_optimum():
         step_size=1.0, l2=l2 / 4.0, random_state=0, **noiseless, **common
     )
     truth = LogisticRegression(C=1.0 / (l2 * len(y)), tol=1e-10, max_iter=1000, **common).fit(X, y)
-    assert fitted(model, X, y).coef_ == pytest.approx(truth.coef_, abs=1e-5)
+    assert model.fit(X, y).coef_ == pytest.approx(truth.coef_, abs=1e-5)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from functools import cache
 from itertools import product
 
@@ -18,15 +17,13 @@ from pabi import learn
 from pabi.learn import forgetting
 from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, table_of
 from pabi.learn.plans import whitening
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import InvalidInput
 from support.computed_once import computed_once
-from support.estimators import LINEAR, LOG_LINKS, QUIET, REGRESSORS
+from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
 from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, that_forgets
 from support.forgetting import X as F
 from support.forgetting import Y as G
-
-pytestmark = [*QUIET, pytest.mark.filterwarnings("ignore:epsilon is too small for")]
 
 RANGES = np.array([[-2.0, 96.0, 5.0], [2.0, 104.0, 5.5]])
 QUICK = {"batches": pabi.FullBatch(), "epochs": 3, "step_size": 0.5, "noise_std": 0.05}
@@ -201,8 +198,7 @@ def repeated(name):
     labels = kind in (learn.PrivateLogisticRegression, learn.PrivateLinearSVC)
     model = kind(**(REPEATED | settings), **({"classes": [0, 1]} if labels else {}))
     found, stated = [], []
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
-        warnings.simplefilter("ignore", PrivacyWarning)
+    with pytest.MonkeyPatch.context() as patched:
         computed_once(patched)
         for _ in range(FITS):
             model.fit(X, np.arange(60) // 2 % 2 if labels else numbers)
@@ -376,9 +372,7 @@ def test_a_fit_knows_whether_it_was_linear():
     before = model.predict_proba(X)
     model.set_params(linear_predictor=False)
     assert np.array_equal(model.predict_proba(X), before)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyWarning)
-        model.fit(X, y)
+    model.fit(X, y)
     assert not hasattr(model, "link_")
     assert model.preconditioner_.equal
     before = model.predict_proba(X)

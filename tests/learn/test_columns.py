@@ -10,7 +10,6 @@ from pabi.learn import PrivateImputer, PrivateRanges, PrivateScaler
 from pabi.learn.scaler import RankSearch, margin_of, questions_of, thresholds
 from support.every_case import every
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")  # of seeds
 N = 30_000
 
 

@@ -3,7 +3,6 @@
 import inspect
 import pydoc
 import re
-import warnings
 from unittest import SkipTest
 
 import numpy as np
@@ -80,7 +79,6 @@ def failures(checks):
     return failed
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("estimator", BY_DAY, ids=lambda one: type(one).__name__)
 def test_scikit_learn_checks(estimator, part):
@@ -88,7 +86,6 @@ def test_scikit_learn_checks(estimator, part):
 
 
 @pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("estimator", AT_NIGHT, ids=repr)
 def test_scikit_learn_checks_of_other_settings(estimator):
     assert failures(checks_of(estimator)) == []
@@ -114,10 +111,8 @@ def test_help_lists_all_parameters_and_attributes(kind):
     assert sorted(listed["Parameters"]) == sorted(names)
     rng = np.random.default_rng(0)
     table = pd.DataFrame(np.round(rng.standard_normal((2000, 2))), columns=["a", "b"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        stated = {"linear_predictor": True} if kind in ALL else {}
-        fitted = kind(epsilon=5.0, delta=1e-4, **stated).fit(table, rng.integers(0, 2, 2000))
+    stated = {"linear_predictor": True} if kind in ALL else {}
+    fitted = kind(epsilon=5.0, delta=1e-4, **stated).fit(table, rng.integers(0, 2, 2000))
     computed = [name for name, one in inspect.getmembers(kind) if isinstance(one, property)]
     held = [name for name in [*vars(fitted), *computed] if re.fullmatch("[^_].*_", name)]
     assert sorted(listed["Attributes"]) == sorted(held)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -56,9 +55,7 @@ def test_data_of_one_shape_get_one_run(kind, count):
     ]
     runs = []
     for X, y in sets[-count:]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            runs.append(kind(delta=1e-3).fit(X, y).run_)
+        runs.append(kind(delta=1e-3).fit(X, y).run_)
     assert all(run == runs[0] for run in runs)
 
 
@@ -185,7 +182,6 @@ def test_more_budget_clips_less_until_nothing_is_clipped():
     assert 10.0 < plan.guarantee.epsilon(1e-5) < 1e4
 
 
-@pytest.mark.filterwarnings("ignore:random_state was given")
 def test_more_budget_does_no_harm():
     """Log-losses on fresh records, those of the best model for a table of ten columns taken off."""
     rng = np.random.default_rng(0)

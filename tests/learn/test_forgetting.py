@@ -23,8 +23,6 @@ from support.estimators import each_estimator
 from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 
 def estimator(kind=learn.PrivateLogisticRegression, **changes):
     return that_forgets(kind, 5.0, **({"l2": 0.1} | changes))

@@ -18,8 +18,6 @@ from support.estimators import each_estimator
 from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, N, X, Y, put_back, that_forgets
 
-pytestmark = pytest.mark.filterwarnings("ignore")
-
 STRICT = 0.2
 # Without a regulariser steps hardly forget: it takes many of them.
 DEAR = {"clip_norm": 0.1, "l2": 0.0}

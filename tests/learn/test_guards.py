@@ -305,7 +305,6 @@ NESTED = {
 @every("place", NESTED)
 @every("step", [StandardScaler(), PrivateName()])
 @every("fitted", [False, True])
-@pytest.mark.filterwarnings("ignore")
 def test_the_path_names_the_step(place, step, fitted):
     build, path = NESTED[place]
     assert learn.check_pipeline(build(PolynomialFeatures())) == ()
@@ -436,7 +435,6 @@ def test_settings_that_changed_say_nothing_of_what_was_learnt(step, now):
 
 # The others take no such table, or stand in no such pipeline.
 @pytest.mark.parametrize("name", sorted(UNKNOWN.keys() - {"resampler", "words split by one's own"}))
-@pytest.mark.filterwarnings("ignore")
 def test_no_guarantee_of_a_pipeline_speaks_silently_of_what_is_not_known(name):
     whole = Pipeline([("odd", UNKNOWN[name]()), ("m", model(feature_norm=9.0))]).fit(X, Y)
     with pytest.raises(InvalidInput, match="^odd.*strict=False"):
@@ -504,7 +502,6 @@ def test_a_second_fit_of_an_estimator_or_a_clone_says_so(make):
     assert ONE_FIT in moved.guarantee_.assumptions
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_searches_are_counted_and_strict_estimators_refuse_them():
     assert again(GridSearchCV(model(), GRID, cv=2).fit(X, Y).best_estimator_)
     with pytest.raises(InvalidInput, match="^strict: expected one fit"):

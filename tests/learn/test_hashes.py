@@ -49,7 +49,6 @@ def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
     assert "changed after its fit" in refused("model", learn.guarantee_of, model)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_step_with_other_values_than_it_released_has_no_guarantee():
     """Such as the mean of the records in place of the private one."""
     scaler = learn.PrivateScaler(8.0, 1e-6, feature_ranges=(-3, 3))
@@ -62,7 +61,6 @@ def test_a_step_with_other_values_than_it_released_has_no_guarantee():
     assert "was fitted after" in refused("privatelogisticregression", learn.guarantee_of, whole)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_step_that_released_nothing_holds_what_its_settings_say():
     """Such as the fill of an imputer, in whose place nobody puts the mean of the records."""
     fill = learn.PrivateImputer(strategy="constant", fill_value=0.5)

@@ -23,10 +23,6 @@ from pabi.numbers.errors import InvalidInput
 from support.every_case import refused
 from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
 N = 9_500
 X = features(N)
 Y = labels(X)

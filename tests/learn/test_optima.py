@@ -22,10 +22,8 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
 )
-from support.estimators import QUICK, QUIET, problem, within
+from support.estimators import QUICK, problem, within
 from support.every_case import every
-
-pytestmark = QUIET
 
 # The optimum. With hardly any noise, gradient descent ends at the minimiser of the objective that the
 # documentation states; scipy minimises it independently.

@@ -62,7 +62,6 @@ EVERY = MADE | {
     "whitener of a constant": lambda **c: PrivateWhitener(EPSILON, DELTA, **c),
 }
 # Rows of theirs are longer than 1, and seeds are for testing.
-pytestmark = pytest.mark.filterwarnings("ignore:some rows exceed feature_norm")
 
 
 @every("name", EVERY)

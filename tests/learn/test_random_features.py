@@ -23,7 +23,6 @@ from support.every_case import every
 from support.large import package
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +255,6 @@ def test_tables_are_refused_without_showing_them(rows):
         RandomFeatures().transform(rows)
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("linear", [True, False])
 def test_scikit_learn_checks(linear):
     results = check_estimator(RandomFeatures(n_components=20, linear=linear), on_fail=None)

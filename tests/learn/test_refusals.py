@@ -9,10 +9,9 @@ from scipy import sparse
 from pabi import learn
 from pabi.describe.batches import ShuffleOnce
 from pabi.numbers.errors import TargetUnreachable
-from support.estimators import ALL, CLASSIFIERS, LOG_LINKS, QUICK, QUIET, REGRESSORS, problem
+from support.estimators import ALL, CLASSIFIERS, LOG_LINKS, QUICK, REGRESSORS, problem
 from support.every_case import every, refused, refuses
 
-pytestmark = QUIET
 SECRET = 6172.25
 ROWS, HALF = np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2
 

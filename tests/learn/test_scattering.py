@@ -161,7 +161,6 @@ def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
 # scikit-learn's own checks know tables of some widths only. Those that come with another end in its refusal.
 
 
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shape", [(2, 2), (2, 5)])
 def test_scikit_learn_checks(shape):
     results = check_estimator(Scattering(shape, J=1, groups=3), on_fail=None)

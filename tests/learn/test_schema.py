@@ -29,9 +29,7 @@ ALL = {"age": AGE, "gain": GAIN, "job": JOB, "rank": RANK, "citizen": CITIZEN}
 
 def encoded(column, cells):
     """The features of one column, without the warning to the holder of the data."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        features = SchemaEncoder({"x": column}).fit_transform({"x": cells})
+    features = SchemaEncoder({"x": column}).fit_transform({"x": cells})
     return features.toarray() if hasattr(features, "toarray") else features
 
 

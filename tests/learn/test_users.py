@@ -28,10 +28,6 @@ from pabi.learn.schema import sample_weights
 from support.estimators import ALL
 from support.every_case import every, refused
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore::UserWarning"),
-]
 RNG = np.random.default_rng(1)
 M, USERS, DELTA = 400, 130, 1e-3
 X = RNG.uniform(-0.5, 0.5, size=(M, 3))

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,14 +15,6 @@ from pabi.numbers.errors import TargetUnreachable
 from support.every_case import every, refused, refuses
 
 EPSILON, DELTA = 5.0, 1e-4
-
-
-@pytest.fixture(autouse=True)
-def quiet():
-    """Rows of these tests may be long."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
-        yield
 
 
 def table(n=500, d=4, seed=0):

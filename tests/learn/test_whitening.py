@@ -1,7 +1,6 @@
 """The map from released second moments: its budget, its noise level, and what it makes of moments."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -166,9 +165,7 @@ def noise_drawn(random_state, d=60):
 
 def later(random_state, count):
     """What a training draws from the same state."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pabi.PrivacyWarning)
-        generator = randomness_from(random_state).generator()
+    generator = randomness_from(random_state).generator()
     return generator.standard_normal(count)
 
 

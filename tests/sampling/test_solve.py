@@ -13,7 +13,6 @@ from pabi.sampling import erm_algorithms, mean_gradient, mean_loss
 from support.every_case import every, refused
 
 Array = np.ndarray
-TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N = 400
 DIFFUSION = {"delta": 1e-6, "algorithm": "last_point"}
 AVERAGE = {"delta": 1e-6, "algorithm": "path_average"}
@@ -76,7 +75,6 @@ def test_our_own_mean_loss_is_of_as_many_records_as_planned():
         solve(strong, loss_value=mean_loss(data(), labels, loss.with_l2(0.5)))
 
 
-@TESTING
 @every("given", [{"loss_value": value}, {"gradient": gradient, "steps": 20}])
 def test_seeded_runs_are_for_testing_only(given):
     found = planned(smoothness=0.5, **(DIFFUSION if "steps" in given else {}))
@@ -85,7 +83,6 @@ def test_seeded_runs_are_for_testing_only(given):
     assert first.guarantee.assumptions[0].startswith("noise reproducible")
 
 
-@TESTING
 def test_the_regulariser_is_part_of_what_is_drawn():
     # In one dimension with a linear loss the law is a Gaussian cut to [−1, 1]: κ(zθ + ρθ²/2).
     found = planned("sco", dimension=1, n=50, epsilon=4.0)
@@ -223,7 +220,6 @@ REFUSED = [
 ]
 
 
-@TESTING
 @every(("field", "changes", "arguments"), REFUSED)
 def test_bad_input_is_named(field, changes, arguments):
     refused(field, solve, planned(**changes), **arguments)
@@ -283,7 +279,6 @@ def test_too_few_steps_are_told_how_many_are_enough():
     assert solve(found, gradient=gradient, steps=advised).guarantee.epsilon(1e-6) <= 1.0
 
 
-@TESTING
 @every("algorithm", ["exponential_mechanism", "last_point", "path_average"])
 def test_what_is_released_lies_in_the_set(algorithm):
     # Pulled hard into a corner whose coordinates are no multiples of the grid.

@@ -52,24 +52,23 @@ def same(one, other):
 # A schedule that needs no search: what tests of models are about does not depend on it.
 QUICK: dict[str, Any] = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
 
-# Rows may be long, targets as they are, and δ large for a few records.
-QUIET = [
-    pytest.mark.filterwarnings(f"ignore:{words}")
-    for words in ("some rows exceed feature_norm", "targets are fitted with", "delta = ")
-]
-
 
 def problem(kind: type, n: int = 60, classes: int = 2) -> tuple[Any, Any]:
     """(X, y) with rows on both sides of the norm 1, and targets of the kind."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3)) * 0.6
     signal = X @ np.array([1.5, -1.0, 0.5]) + 0.3 * rng.normal(size=n)
+    return X, targets_of(kind, signal, classes, rng)
+
+
+def targets_of(kind: type, signal: Any, classes: int, rng: np.random.Generator) -> Any:
+    """Targets of the kind: classes, counts, or the signal itself."""
     if kind in CLASSIFIERS:
         cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
-        return X, np.searchsorted(cuts, signal)
+        return np.searchsorted(cuts, signal)
     if kind in LOG_LINKS:
-        return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
-    return X, signal
+        return rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
+    return signal
 
 
 def within(X: Any, norm: float = 1.0) -> Any:

@@ -26,7 +26,6 @@ from support.clusters import assert_forgotten
 from support.computed_once import computed_once
 from support.large import package
 
-pytestmark = pytest.mark.filterwarnings("ignore")
 SEED, PATIENCE = 5, 60.0
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 3))
 LABELS = (ROWS[:, 0] > 0.0).astype(int)

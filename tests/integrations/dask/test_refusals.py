@@ -20,7 +20,6 @@ from support.clusters import small_cluster
 from support.every_case import every, refused
 from support.large import features, frame_of, labels, package, write_parts
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N = 600
 X = features(N)
 Y = labels(X)

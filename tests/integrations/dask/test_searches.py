@@ -15,7 +15,6 @@ from pabi.tradeoff.guarantee import TESTING
 from support.clusters import assert_forgotten
 from support.computed_once import computed_once
 
-pytestmark = pytest.mark.filterwarnings("ignore")
 DELTA = 1e-5
 SECRET = "4321.125"
 

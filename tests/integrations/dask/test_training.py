@@ -23,7 +23,6 @@ from support.clusters import assert_forgotten
 from support.every_case import every
 from support.large import NAMES, features, frame_of, labels, package, write_parts
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N, B = 1_500, 300
 X = features(N)
 Y = labels(X)

@@ -28,8 +28,6 @@ from pabi.integrations.jax.gradients import _length, gradients_of, products_of
 from pabi.integrations.jax.programs import mixes
 from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
 N, D = 120, 4
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, D))

@@ -22,11 +22,6 @@ from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore:some rows exceed"),
-]
-
 X, CLASSES = table()
 SIGNS, NUMBERS = CLASSES % 2, X[:, 0] - 0.5 * X[:, 1]
 COUNTS, VECTORS = CLASSES.astype(float), X[:, :K] + 0.1

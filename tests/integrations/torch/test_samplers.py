@@ -37,7 +37,6 @@ SCHEMES = [
 
 
 @every("kind, options", SCHEMES)
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_batches_are_those_that_train_would_use(kind, options):
     """Drawn by the very code: from the same generator come the same ones, epoch for epoch."""
     own, scheme = OF[kind](10, 4, **options, random_state=3), kind(4, **options)
@@ -139,7 +138,6 @@ def test_a_state_holds_no_more_than_is_needed():
     assert len(list(after)) == 4
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_sampler_remembers_that_it_was_seeded():
     sampler, other = ReshuffleSampler(9, 3, random_state=1), ReshuffleSampler(9, 3)
     next(iter(sampler))

@@ -47,7 +47,6 @@ def test_weights_and_guarantee_come_back_and_nothing_is_executed(trained, file):
     assert pabi.verify(guarantee).ok
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_testing_guarantee_travels_as_one(file):
     stated = run(pabi.Loss.softmax(2.0))
     seeded = integration.train(linear(D, K), pairs(X, CLASSES), stated, random_state=0)

@@ -28,11 +28,6 @@ from pabi.integrations.torch import head_training, training  # noqa: E402
 from pabi.integrations.torch.datasets import SAME, Pairs  # noqa: E402
 from pabi.integrations.torch.training import ModuleGradients  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
-    pytest.mark.filterwarnings("ignore:some rows exceed"),
-]
-
 X, CLASSES = table()
 LOSS = torch.nn.CrossEntropyLoss()
 UNKNOWN = {"clip_norm": 0.5, "batches": pabi.Poisson(16)}

@@ -59,21 +59,12 @@ COMMANDS = {
     ),
     "Poisson": (lambda: run(Poisson(25)).guarantee(1e-6), {"random": 16, "convolution": 16}),
     "explain": (lambda: SHUFFLED.explain(1e-6), {"linear": EVERY}),
-    "calibrate": (
-        lambda: pabi.calibrate(SHUFFLED, 1.0, 1e-6),
-        {"linear": READINGS * EVERY},
-    ),
-    "certificate": (
-        lambda: SHUFFLED.guarantee(1e-6).certificate.to_json(),
-        {"linear": EVERY},
-    ),
+    "calibrate": (lambda: pabi.calibrate(SHUFFLED, 1.0, 1e-6), {"linear": READINGS * EVERY}),
+    "certificate": (lambda: SHUFFLED.guarantee(1e-6).certificate.to_json(), {"linear": EVERY}),
     "verify": (lambda: pabi.verify(FILE), {}),
     "a chain": (lambda: CHAIN.guarantee(1e-6), {"linear": STARTS + 2 + PLANS, "bent": 1}),
     # As described, and with the noise that rounding takes.
-    "train": (
-        lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6),
-        {"linear": 2 * EVERY},
-    ),
+    "train": (lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6), {"linear": 2 * EVERY}),
     "fit": (lambda: FITTED.fit(ROWS, ROWS[:, 0] > 0), {"linear": READINGS * EVERY}),
     "account on the command line": (
         lambda: main(["account", str(EXAMPLES / "mnist-cyclic.toml"), "--delta", "1e-6"]),

@@ -16,7 +16,6 @@ MU = 0.01
 @pytest.mark.parametrize(
     ("grants", "kills"), [(300, 12), pytest.param(2000, 40, marks=pytest.mark.nightly)]
 )
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_kills_lose_and_overspend_nothing(tmp_path, grants, kills):
     path = tmp_path / "shared.ledger"
     # Room for so many, and for half of another one.
@@ -57,14 +56,3 @@ def test_threads_share_one_object(tmp_path):
         thread.join()
     assert sorted(numbers) == list(range(1, 61))
     assert len(refusals) == 20
-
-
-def test_readers_need_no_lock(tmp_path):
-    fcntl = pytest.importorskip("fcntl")
-    ledger = pabi.Ledger(tmp_path / "a.ledger", 1.0, DELTA)
-    ledger.spend(release(MU))
-    with ledger.path.open("rb+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert len(ledger.report().entries) == 1
-        assert ledger.remaining() > 0.9
-        assert ledger.guarantee.epsilon(DELTA) <= 1.0

@@ -145,10 +145,7 @@ def test_malformed_toml_and_json():
 # Whatever the file contains.
 
 NUMBERS = st.one_of(
-    st.integers(-3, 50),
-    st.sampled_from([10**5, HUGE, -HUGE]),
-    st.floats(),
-    st.booleans(),
+    st.integers(-3, 50), st.sampled_from([10**5, HUGE, -HUGE]), st.floats(), st.booleans()
 )
 VALUES = st.recursive(
     st.one_of(

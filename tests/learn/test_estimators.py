@@ -29,16 +29,14 @@ from support.estimators import (
     LINEAR,
     LOG_LINKS,
     QUICK,
-    QUIET,
     REGRESSORS,
     each_estimator,
     each_linear,
     problem,
+    targets_of,
     within,
 )
 from support.every_case import every, refuses
-
-pytestmark = QUIET
 
 
 def scores(estimator, X):
@@ -325,12 +323,7 @@ def larger(kind, n=400, d=3, classes=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * np.geomspace(0.8, 0.1, d) + 0.1
     signal = X @ np.linspace(1.0, 5.0, d) + 0.1 * rng.normal(size=n)
-    if kind in CLASSIFIERS:
-        cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
-        return X, np.searchsorted(cuts, signal)
-    if kind in LOG_LINKS:
-        return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
-    return X, signal
+    return X, targets_of(kind, signal, classes, rng)
 
 
 def mapped(kind, X=None, y=None, **changes):

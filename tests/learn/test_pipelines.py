@@ -36,14 +36,6 @@ from support.every_case import every, refused, refuses
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
-        yield
-
-
 rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 0.5, (400, 4))
 Y = (X[:, 0] > X[:, 1]).astype(int)
@@ -131,7 +123,6 @@ def transformers(left_out):
 @pytest.mark.parametrize(
     "left_out", [SLOWLY, pytest.param((), marks=pytest.mark.nightly)], ids=["quick", "all"]
 )
-@pytest.mark.filterwarnings("ignore")
 def test_no_transformer_that_depends_on_the_data_passes(left_out):
     """Of scikit-learn's own: what passes transforms alike after fits to two tables."""
     released, passed, refused = classifier().fit(X, Y), [], 0
@@ -244,11 +235,7 @@ def test_the_type_of_a_table_is_assumed_to_be_public_before_steps_that_compute_i
     assert not any("before the step" in sentence for sentence in plain.assumptions)
 
 
-def stored(chain):
-    return pickle.loads(pickle.dumps(chain))
-
-
-@every("between", [copy.deepcopy, stored, lambda chain: chain])
+@every("between", [copy.deepcopy, lambda chain: pickle.loads(pickle.dumps(chain)), lambda c: c])
 def test_a_step_of_a_later_fit_than_the_one_behind_it_is_refused(between):
     """The last step fails after its scaler was fitted anew: the two do not belong together."""
     steps = [("scaler", PrivateScaler(50.0, DELTA)), ("n", Normalizer())]

@@ -138,8 +138,8 @@ def test_tuning_and_preparing_within_one_epsilon():
     assert pabi.verify(whole).ok
 
 
-def test_the_best_model_costs_what_the_search_does():
-    """Its private steps are in the search's guarantee; one that is fitted again is none of its steps."""
+def test_the_best_model_and_its_steps_cost_what_the_search_does():
+    """Steps were chosen with the model: alone, or before another model, they cost as much."""
     X, y = table(4000)
     settings = {"privatelogisticregression__clip_norm": [0.3]}
     chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
@@ -152,18 +152,7 @@ def test_the_best_model_costs_what_the_search_does():
     assert noted == list(learn.parameters_hashes(best))
     turns = [vars(step)["_turn"] for _, step in best.steps if hasattr(step, "guarantee_")]
     assert set(turns) == {fitted._turn}, "how many trials there were is not to be seen"
-    best[0].fit(X)
-    with pytest.raises(InvalidInput, match="was fitted after this one"):
-        learn.guarantee_of(best)
-
-
-def test_steps_of_the_best_model_cost_what_the_search_does():
-    """They were chosen with the model: alone, or before another model, they cost as much."""
-    X, y = table(4000)
-    settings = {"privatelogisticregression__clip_norm": [0.3]}
-    chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
-    fitted = search(chain, settings).fit(X, y, **PUBLIC)
-    first, second, _ = (step for _, step in fitted.best_estimator_.steps)
+    first, second, _ = (step for _, step in best.steps)
     for steps in ([first], [second], [first, second]):
         assert learn.guarantee_of(make_pipeline(*steps)).curve == fitted.guarantee_.curve
     assert pabi.verify(first.guarantee_).ok
@@ -173,9 +162,11 @@ def test_steps_of_the_best_model_cost_what_the_search_does():
     both = learn.guarantee_of(make_pipeline(first, second, other))
     one_after_the_other = pabi.compose(fitted.guarantee_, other.guarantee_)
     assert both.epsilon(DELTA) == one_after_the_other.epsilon(DELTA)
+    first.fit(X)
+    with pytest.raises(InvalidInput, match="was fitted after this one"):
+        learn.guarantee_of(best)
 
 
-@pytest.mark.filterwarnings("ignore")
 @every("of", ["a range", "columns"])
 def test_a_search_assumes_what_a_fit_does(of):
     """That it is one fit alone is not true of it."""

@@ -22,7 +22,7 @@ from pabi.learn import (
     PrivatePoissonRegressor,
 )
 from pabi.numbers import errors as warning_module
-from pabi.numbers.errors import PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import TargetUnreachable
 from support.estimators import LOG_LINKS, REGRESSORS, each_linear
 from support.every_case import every, refused, refuses
 
@@ -31,15 +31,6 @@ SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "
 each_scaled = every(("kind", "bound"), SCALED)
 PUBLIC = "target_range is public"
 LOW, HIGH = -100.0, 300.0
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    """Seeds are what lets these tests compare models, and some state nothing of targets."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "targets are fitted with")
-        warnings.filterwarnings("ignore", category=PrivacyWarning)
-        yield
 
 
 def problem(n=60, seed=0):
@@ -208,15 +199,6 @@ def test_long_rows_are_warned_of_once(action, count):
     assert len(found) == count
     assert all("feature_ranges or a larger feature_norm" in words for words, _ in found)
     assert all(file == __file__ for _, file in found)
-
-
-def test_a_warning_that_is_an_error_stays_one():
-    X, y = problem()
-    for _ in range(2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            with pytest.raises(UserWarning, match="scaled down"):
-                PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
 
 
 @every("kind", REGRESSORS)

@@ -144,10 +144,7 @@ REFUSED = {
     ],
     "predictor_bound": [(X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0))],
     "l2": [(X, LABELS, LOGISTIC, 0.1), (X, LABELS, "logistic", -1.0)],
-    "y": [
-        *((X, LABELS[:-1]), (X, TARGETS)),
-        (X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)),
-    ],
+    "y": [(X, LABELS[:-1]), (X, TARGETS), (X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0))],
     "X": [(X * np.nan, LABELS), (X[0], LABELS)],
     "feature_norm": [
         *((Records(X, norm), LABELS, LOGISTIC) for norm in (None, 1.5)),

@@ -19,9 +19,6 @@ from pabi.tradeoff.guarantee import TESTING
 from support.clusters import assert_forgotten
 from support.every_case import every
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pabi.PrivacyWarning", "ignore::pabi.SamplingWarning"
-)
 SECRET, SEED = 4321.125, 3
 N = 200
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
@@ -182,11 +179,6 @@ def test_a_refusal_is_one_line_and_shows_nothing(client, own, line, caplog, capf
     assert str(SECRET) not in shown
     assert str(2 * SECRET) not in shown
     assert_forgotten(client)
-
-
-def test_bad_clients_are_refused():
-    with pytest.raises(InvalidInput, match="^client: expected a distributed.Client, got a Non"):
-        langevin(CHAIN, gradient(), np.zeros(3), client=None)
 
 
 def test_answers_to_other_questions_and_of_other_arithmetic_are_refused(client, monkeypatch):

@@ -234,7 +234,6 @@ def test_a_training_under_such_a_loader_is_the_one_described(monkeypatch, loader
     assert priced == [description]
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_seed_of_a_sampler_is_for_tests():
     data = records(60, 3)
     for seed in (None, 1):

@@ -11,14 +11,8 @@ import pytest
 from scipy.special import expit
 
 import pabi
+from pabi import learn
 from pabi.account.analyses import analyses_of
-from pabi.learn import (
-    LogisticGradients,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    bound_rows,
-    train,
-)
 from pabi.sampling import langevin
 from support.every_case import every
 
@@ -94,15 +88,15 @@ def data():
 
 def trained(flipped=False):
     X, y = data()
-    gradients = LogisticGradients(bound_rows(X, 1.0), 1.0 - y if flipped else y)
-    train(description(), gradients, np.zeros(3), progress=True)
+    gradients = learn.LogisticGradients(learn.bound_rows(X, 1.0), 1.0 - y if flipped else y)
+    learn.train(description(), gradients, np.zeros(3), progress=True)
 
 
 def fitted():
     X, y = data()
     settings = {"epsilon": 1.0, "delta": 1e-3, "feature_norm": 1.0, "epochs": 3}
-    PrivateLogisticRegression(classes=[0, 1], **settings).fit(X, y).predict(X)
-    PrivateLinearRegression(**settings).fit(X, y).predict(X)
+    learn.PrivateLogisticRegression(classes=[0, 1], **settings).fit(X, y).predict(X)
+    learn.PrivateLinearRegression(**settings).fit(X, y).predict(X)
 
 
 def sampled():

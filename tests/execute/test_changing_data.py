@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from pabi import learn
 from pabi.execute.large_records import LargeRecords, RowMap
 from pabi.execute.layouts import Layout
-from pabi.execute.linear_gradients import (
-    LinearGradients,
-    LogisticGradients,
-    SoftmaxGradients,
-    SquaredGradients,
-)
 from pabi.execute.records import MOST_ROWS, Records
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import _products, _sums_of_squares
@@ -57,11 +52,11 @@ ARRAYS = {
     "a view of a mapped file": lambda tmp: (lambda X: (np.asarray(X)[:], X))(mapped_file(tmp)),
 }
 GRADIENTS = {
-    "logistic": lambda X: LogisticGradients(X, Y),
-    "softmax": lambda X: SoftmaxGradients(X, Y, 2),
-    "squared": lambda X: SquaredGradients(X, Y.astype(float), 1.0),
-    "own": lambda X: LinearGradients(X, Y, lambda z, y: z - y),
-    "weighted": lambda X: LogisticGradients(X, Y).weighted(np.full(N, 0.5)),
+    "logistic": lambda X: learn.LogisticGradients(X, Y),
+    "softmax": lambda X: learn.SoftmaxGradients(X, Y, 2),
+    "squared": lambda X: learn.SquaredGradients(X, Y.astype(float), 1.0),
+    "own": lambda X: learn.LinearGradients(X, Y, lambda z, y: z - y),
+    "weighted": lambda X: learn.LogisticGradients(X, Y).weighted(np.full(N, 0.5)),
 }
 ROWS = {"in a row": slice(0, N), "chosen": np.arange(N)[::-1].copy()}
 
@@ -134,7 +129,7 @@ def test_rows_are_mapped_from_what_is_read_and_then_ours(tmp_path, made, equal):
     records = Records(X, 1.0)
     theirs[0] = LARGE
     images = RowMap(np.full(D, 2.0), 1.0, 1.0, equal).mapped(records)
-    gradients = LogisticGradients(images, Y)
+    gradients = learn.LogisticGradients(images, Y)
     theirs[:] = -LARGE
     assert np.linalg.norm(gradients.clipped_sum(np.zeros(D), slice(0, N), ONE)) <= N * CLIPPED
     assert np.all(np.linalg.norm(images.dense(slice(0, N)), axis=1) <= CLIPPED)
@@ -145,10 +140,10 @@ def test_targets_weights_and_the_shape_are_ours_as_well(how):
     X, weights = short_rows(), np.full(N, 0.25)
     y = Y.astype(float if how == "squared" else int)
     gradients = {
-        "logistic": lambda: LogisticGradients(X, y).weighted(weights),
-        "softmax": lambda: SoftmaxGradients(X, y, 2),
-        "squared": lambda: SquaredGradients(X, y, 1.0),
-        "own": lambda: LinearGradients(X, y, lambda z, t: z - t),
+        "logistic": lambda: learn.LogisticGradients(X, y).weighted(weights),
+        "softmax": lambda: learn.SoftmaxGradients(X, y, 2),
+        "squared": lambda: learn.SquaredGradients(X, y, 1.0),
+        "own": lambda: learn.LinearGradients(X, y, lambda z, t: z - t),
     }[how]()
     point = np.zeros(gradients.shape)
     before = gradients.clipped_sum(point, slice(0, N), ONE)
@@ -187,7 +182,7 @@ def test_a_file_that_changes_between_its_passes(tmp_path, kind):
     """No row was scaled in the pass that looked at them; one is now."""
     path = tmp_path / "X.npy"
     np.save(path, short_rows(kind))
-    gradients = LogisticGradients(LargeRecords(str(path), 1.0), Y)
+    gradients = learn.LogisticGradients(LargeRecords(str(path), 1.0), Y)
     same_stamp(path, lambda rows: rows.__setitem__(0, LARGE))
     for _ in range(2):
         total = gradients.clipped_sum(np.zeros(D), slice(0, N), ONE)

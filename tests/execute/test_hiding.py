@@ -17,18 +17,7 @@ from pabi import InvalidInput
 from pabi.describe.batches import Cyclic, FullBatch, Poisson
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.hiding import (
-    FINE,
-    Walk,
-    mapped,
-    on_grid,
-    released,
-    returned,
-    small_enough,
-    starting_point,
-    unseen,
-    walk_of,
-)
+from pabi.execute import hiding
 from pabi.learn import train
 from pabi.sampling import diffusion, langevin
 from support.every_case import every, refused
@@ -43,7 +32,7 @@ noise = st.floats(-200.0, 200.0).map(lambda x: 10.0**x)
 def test_releases_are_multiples_of_a_fine_grid(noise_std, factors):
     """A power of two above 2⁻²⁰ of the noise and at most twice that; each number moves by half of it."""
     x = np.array(factors) * noise_std
-    found = on_grid(x, noise_std)
+    found = hiding.on_grid(x, noise_std)
     # The largest power of two that is at most 2⁻¹⁹ of the noise.
     limit = Fraction(noise_std) / 2**19
     grid = Fraction(2) ** (limit.numerator.bit_length() - limit.denominator.bit_length() + 1)
@@ -57,14 +46,16 @@ def test_releases_are_multiples_of_a_fine_grid(noise_std, factors):
 
 def test_without_a_grid_within_the_doubles_nothing_is_rounded():
     x = np.array([0.1, -3.0])
-    assert all(np.array_equal(on_grid(x, noise_std), x) for noise_std in (0.0, 1e-290, 1e290))
+    assert all(
+        np.array_equal(hiding.on_grid(x, noise_std), x) for noise_std in (0.0, 1e-290, 1e290)
+    )
 
 
 @every(
     "x0", [0.0, [1, 2], [[1.0, 2.0]], np.float32(0.5), np.array([1, 2], dtype=np.int8), [True], []]
 )
 def test_a_start_is_a_copy_as_float64(x0):
-    found = starting_point(x0)
+    found = hiding.starting_point(x0)
     assert found.dtype == np.float64
     assert np.array_equal(found, x0)
     assert not np.shares_memory(found, np.asarray(x0))
@@ -72,22 +63,22 @@ def test_a_start_is_a_copy_as_float64(x0):
 
 def test_what_a_callable_returns_becomes_float64():
     for value in (np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)):
-        found = returned("f", value, (2, 3))
+        found = hiding.returned("f", value, (2, 3))
         assert found.dtype == np.float64
         assert np.array_equal(found, np.ones((2, 3)))
-    assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
+    assert hiding.mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
 
 
 def gradients(value):
-    return returned("gradients", value, (2, 3))
+    return hiding.returned("gradients", value, (2, 3))
 
 
 def prox(value):
-    return mapped(value, (3,))
+    return hiding.mapped(value, (3,))
 
 
 def x0(value):
-    return starting_point(value)
+    return hiding.starting_point(value)
 
 
 @every(
@@ -118,7 +109,7 @@ def test_refusals_say_shape_and_kind_and_no_value(read, value, said):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@every("how", [unseen, released])
+@every("how", [hiding.unseen, hiding.released])
 def test_no_floating_point_warning_reports_on_a_hidden_number(how):
     """Outside they are as before."""
     outside = np.geterr()
@@ -138,7 +129,7 @@ def test_errors_of_every_kind_pass_with_empty_frames(error):
         raise error if hidden.any() else None
 
     with pytest.raises(type(error)) as caught:
-        unseen(inner)
+        hiding.unseen(inner)
     assert caught.value is error
     frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
     (own,) = [frame for frame in frames if frame.f_code.co_name == "inner"]
@@ -206,9 +197,9 @@ def test_unbounded_gradients_are_an_assumption():
     given = {"epochs": 3, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 1.0}
     run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
     guarantee = train(run, constant(0.0), [0.0]).guarantee
-    assert small_enough(0.5) in guarantee.assumptions
-    limit = float(small_enough(0.5).split(" below ")[1].split(",")[0])
-    assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
+    assert hiding.small_enough(0.5) in guarantee.assumptions
+    limit = float(hiding.small_enough(0.5).split(" below ")[1].split(",")[0])
+    assert np.spacing(np.nextafter(limit, 0.0)) <= hiding.FINE * 0.5
 
 
 @every("seed", range(40))
@@ -224,17 +215,17 @@ def test_no_iterate_is_larger_than_the_size_computed(seed):
     given |= {"prox": prox}
     run = NoisySGD(Loss.convex(1.0, gradient_bound=2.0, l2=l2), n=9, batches=batches, **given)
     start = rng.normal(size=d)
-    walk, bounded = walk_of(run, start[None])
+    walk, bounded = hiding.walk_of(run, start[None])
     assert bounded
     largest = [0.0]
-    real = Walk.overstep.__globals__["_coarse"]
+    real = hiding.Walk.overstep.__globals__["_coarse"]
 
     def noted(size, noise_std):
         largest[0] = max(largest[0], size)
         return real(size, noise_std)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Walk.overstep.__globals__, "_coarse", noted)
+        patch.setitem(hiding.Walk.overstep.__globals__, "_coarse", noted)
         assert walk.overstep() is None
     x, etas = start, np.broadcast_to(step_size, steps)
     for eta in etas.tolist():
@@ -250,11 +241,13 @@ def test_no_iterate_is_larger_than_the_size_computed(seed):
 def test_equal_steps_in_closed_form_and_one_by_one_agree(monkeypatch):
     """The closed form is no smaller, and no more than a few times larger."""
     seen = []
-    monkeypatch.setitem(Walk.overstep.__globals__, "_coarse", lambda size, _: seen.append(size))
+    monkeypatch.setitem(
+        hiding.Walk.overstep.__globals__, "_coarse", lambda size, _: seen.append(size)
+    )
 
     def largest(*walk):
         seen.clear()
-        Walk(*walk).overstep()
+        hiding.Walk(*walk).overstep()
         return max(seen)
 
     for kept, diameter in itertools.product((0.5, 0.999, 1.0, 1.01), (3.0, math.inf)):

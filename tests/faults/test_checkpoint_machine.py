@@ -8,14 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
 
 import pabi
 from pabi.execute import engine
@@ -49,7 +43,7 @@ class Training:
         return np.zeros((len(rows), *x.shape))
 
 
-class CheckpointMachine(RuleBasedStateMachine):
+class CheckpointMachine(stateful.RuleBasedStateMachine):
     """The model is the number of steps that the file has, and every point that was ever seen.
 
     Whether there is a file depends on the batches that are drawn, so that no rule may: it does nothing then.
@@ -64,7 +58,7 @@ class CheckpointMachine(RuleBasedStateMachine):
     def teardown(self):
         shutil.rmtree(self.folder)
 
-    @initialize(name=st.sampled_from(sorted(BATCHES)))
+    @stateful.initialize(name=st.sampled_from(sorted(BATCHES)))
     def described(self, name):
         self.run = pabi.NoisySGD(
             pabi.Loss.convex(1.0),
@@ -121,18 +115,18 @@ class CheckpointMachine(RuleBasedStateMachine):
                     same = np.array_equal(held["order"], before["order"])
                     assert same or not self.run.order.once, "another order"
 
-    @rule(crash_at=st.integers(0, STEPS + 2))
+    @stateful.rule(crash_at=st.integers(0, STEPS + 2))
     def begun(self, crash_at):
         if not self.path.exists():
             self.trained(self.path, crash_at, checkpoint=self.path)
 
-    @rule(crash_at=st.integers(0, STEPS + 2))
+    @stateful.rule(crash_at=st.integers(0, STEPS + 2))
     def resumed(self, crash_at):
         if not self.path.exists():
             return
         self.trained(self.path, crash_at, resume=self.path)
 
-    @rule(crash_at=st.integers(0, STEPS + 2))
+    @stateful.rule(crash_at=st.integers(0, STEPS + 2))
     def resumed_in_a_copy(self, crash_at):
         """Two trainings go on from one state: with noise of their own."""
         if not self.path.exists():
@@ -143,7 +137,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.trained(other, crash_at, resume=other)
         other.unlink(missing_ok=True)
 
-    @rule()
+    @stateful.rule()
     def begun_over_a_file(self):
         if not self.path.exists():
             return
@@ -152,7 +146,7 @@ class CheckpointMachine(RuleBasedStateMachine):
             train(self.run, Training(-1), START, checkpoint=self.path)
         assert self.path.read_bytes() == before
 
-    @rule(call=st.sampled_from(["open", "fsync", "replace"]), after=st.integers(0, 4))
+    @stateful.rule(call=st.sampled_from(["open", "fsync", "replace"]), after=st.integers(0, 4))
     def killed(self, call, after):
         """At a call of the system that writes: the file has the old state or a newer one, whole."""
         if not self.path.exists():
@@ -165,7 +159,7 @@ class CheckpointMachine(RuleBasedStateMachine):
             assert held["step"] >= before["step"]
             assert held["step"] > before["step"] or np.array_equal(held["x"], before["x"])
 
-    @rule(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
+    @stateful.rule(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
     def changed(self, place, bit):
         """A bit of the file: one line says so, or nothing depends on it."""
         if not self.path.exists():
@@ -198,4 +192,4 @@ def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
 
     monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed())
     with pytest.raises(AssertionError, match="twice with one noise"):
-        run_state_machine_as_test(CheckpointMachine, settings=ONCE)
+        stateful.run_state_machine_as_test(CheckpointMachine, settings=ONCE)

@@ -10,18 +10,8 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    consumes,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
 
 import pabi
 from pabi.budget import files
@@ -51,11 +41,11 @@ def ended(work):
     return process
 
 
-class LedgerMachine(RuleBasedStateMachine):
+class LedgerMachine(stateful.RuleBasedStateMachine):
     """The model is a list of [μ, whether it was committed]."""
 
-    handles = Bundle("handles")
-    reservations = Bundle("reservations")
+    handles = stateful.Bundle("handles")
+    reservations = stateful.Bundle("reservations")
 
     def __init__(self):
         super().__init__()
@@ -67,21 +57,21 @@ class LedgerMachine(RuleBasedStateMachine):
     def teardown(self):
         shutil.rmtree(self.folder)
 
-    @initialize(target=handles)
+    @stateful.initialize(target=handles)
     def first(self):
         return pabi.Ledger(self.path, EPSILON, DELTA)
 
     # Handles.
 
-    @rule(target=handles)
+    @stateful.rule(target=handles)
     def opened(self):
         return pabi.Ledger(self.path, EPSILON, DELTA)
 
-    @rule(target=handles, handle=handles, pickled=st.booleans())
+    @stateful.rule(target=handles, handle=handles, pickled=st.booleans())
     def copied(self, handle, pickled):
         return pickle.loads(pickle.dumps(handle)) if pickled else copy.copy(handle)
 
-    @rule(epsilon=st.sampled_from([0.5, 2.0]))
+    @stateful.rule(epsilon=st.sampled_from([0.5, 2.0]))
     def opened_with_another_budget(self, epsilon):
         with pytest.raises(pabi.InvalidInput):
             pabi.Ledger(self.path, epsilon, DELTA)
@@ -94,30 +84,30 @@ class LedgerMachine(RuleBasedStateMachine):
         delta = gdp_to_delta(spent**0.5, EPSILON)
         return None if abs(delta / DELTA - 1.0) < 1e-6 else delta < DELTA
 
-    @rule(target=reservations, handle=handles, mu=st.sampled_from(MUS))
+    @stateful.rule(target=reservations, handle=handles, mu=st.sampled_from(MUS))
     def reserved(self, handle, mu):
         expected = self.granted(mu)
         try:
             reservation = handle.reserve(release(mu))
         except pabi.BudgetExceeded:
             assert expected is not True
-            return multiple()
+            return stateful.multiple()
         assert expected is not False
         self.entries.append([mu, False])
         assert reservation.number == len(self.entries)
         return reservation
 
-    @rule(reservation=reservations)
+    @stateful.rule(reservation=reservations)
     def committed(self, reservation):
         reservation.commit()
         self.entries[reservation.number - 1][1] = True
 
-    @rule(reservation=consumes(reservations))
+    @stateful.rule(reservation=stateful.consumes(reservations))
     def forgotten(self, reservation):
         """Whoever made a reservation is gone: it stays."""
         del reservation
 
-    @rule(handle=handles, mu=st.sampled_from(MUS))
+    @stateful.rule(handle=handles, mu=st.sampled_from(MUS))
     def refused_for_another_adjacency(self, handle, mu):
         if self.entries:
             with pytest.raises(pabi.InvalidInput):
@@ -132,7 +122,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert [entry.charge for entry in entries[: len(before)]] == before, text
         return list(entries[len(before) :])
 
-    @rule(mu=st.sampled_from(MUS), size=st.integers(0, 6000))
+    @stateful.rule(mu=st.sampled_from(MUS), size=st.integers(0, 6000))
     def killed(self, mu, size):
         """While it writes, after so many bytes: the entry is there or not, and all others are."""
 
@@ -157,7 +147,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert status != 3 or not new
         self.entries += [[mu, True]] * len(new)
 
-    @rule(mu=st.sampled_from(MUS), count=st.integers(2, 3))
+    @stateful.rule(mu=st.sampled_from(MUS), count=st.integers(2, 3))
     def at_once(self, mu, count):
         """Processes that spend at the same time: as many entries as were granted."""
         started = [
@@ -174,7 +164,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # Files.
 
-    @rule(handle=handles, mu=st.sampled_from(MUS))
+    @stateful.rule(handle=handles, mu=st.sampled_from(MUS))
     def spent_in_a_copy(self, handle, mu):
         """A copy of the file is another ledger; this one does not see it."""
         other = self.folder / "b.ledger"
@@ -185,7 +175,9 @@ class LedgerMachine(RuleBasedStateMachine):
         except pabi.BudgetExceeded:
             assert self.granted(mu) is not True
 
-    @rule(handle=handles, place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
+    @stateful.rule(
+        handle=handles, place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7)
+    )
     def changed(self, handle, place, bit):
         """A bit of a line: whoever reads it anew refuses it, or reads what it said."""
         whole = self.path.read_bytes()
@@ -198,12 +190,12 @@ class LedgerMachine(RuleBasedStateMachine):
         assert entries is None or len(entries) == len(self.entries)
         self.path.write_bytes(whole)
 
-    @invariant()
+    @stateful.invariant()
     def within_the_budget(self):
         mu = sum(release(m).mu ** 2 for m, _ in self.entries) ** 0.5
         assert mu == 0.0 or gdp_to_delta(mu, EPSILON) <= DELTA * (1.0 + 1e-9)
 
-    @rule(handle=handles)
+    @stateful.rule(handle=handles)
     def nothing_is_lost(self, handle):
         entries = handle.report().entries
         assert [entry.number for entry in entries] == list(range(1, len(self.entries) + 1))
@@ -226,4 +218,4 @@ def test_the_machine_notices_a_mistake(monkeypatch, mistake):
     else:
         monkeypatch.setattr(ledgers, "append", lambda held, line, end: None)
     with pytest.raises(BaseException):  # noqa: B017 - of hypothesis, whatever it found
-        run_state_machine_as_test(LedgerMachine, settings=settings(ONCE, max_examples=60))
+        stateful.run_state_machine_as_test(LedgerMachine, settings=settings(ONCE, max_examples=60))

@@ -6,17 +6,11 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi import learn
 from pabi.execute.large_tables import APART
 from pabi.integrations.dask import train
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.integrations.dask.sums import TRUSTED, _ClusterSum
-from pabi.learn import (
-    LargeTable,
-    LogisticGradients,
-    Records,
-    SoftmaxGradients,
-    VectorHuberGradients,
-)
 from pabi.learn import train as train_in_memory
 from pabi.numbers.errors import InvalidInput
 from support.clusters import assert_forgotten
@@ -47,7 +41,7 @@ def frame(partitions=3, **others):
 
 
 def of_logistic(**declared):
-    return LogisticGradients(Records(X, **{"feature_norm": 1.0} | declared), Y)
+    return learn.LogisticGradients(learn.Records(X, **{"feature_norm": 1.0} | declared), Y)
 
 
 def in_memory(run, gradients=None, **options):
@@ -75,7 +69,7 @@ SOURCES = {
     "frame and column": lambda folder: (frame(y=Y), "y"),
     "frame and series": lambda folder: (frame(), frame(y=Y)["y"]),
     "frame and array": lambda folder: (frame(5), array(Y, 300)),
-    "a large table": lambda folder: (LargeTable(frame(y=Y, z=Y), columns=NAMES), "y"),
+    "a large table": lambda folder: (learn.LargeTable(frame(y=Y, z=Y), columns=NAMES), "y"),
     "parquet": lambda folder: (str(parts(folder)), "y"),
     "pattern": lambda folder: (f"{parts(folder, 'feather')}/*.feather", "y"),
     "dataset": lambda folder: (package("pyarrow.dataset").dataset(parts(folder)), "y"),
@@ -111,7 +105,7 @@ RUNS = {
     "coordinates": case(clip_norm=0.3, clipping="coordinates"),
     "softmax": case(
         CLASSES,
-        lambda: SoftmaxGradients(Records(X, 1.0), CLASSES, 3),
+        lambda: learn.SoftmaxGradients(learn.Records(X, 1.0), CLASSES, 3),
         {"x0": np.zeros((5, 3))},
         loss=pabi.Loss.softmax(1.0),
         clip_norm=0.5,
@@ -119,7 +113,7 @@ RUNS = {
     ),
     "several targets": case(
         lambda: array(X[:, 2:4], 450, 1),
-        lambda: VectorHuberGradients(Records(X, 1.0), X[:, 2:4], 1.0),
+        lambda: learn.VectorHuberGradients(learn.Records(X, 1.0), X[:, 2:4], 1.0),
         loss=pabi.Loss.vector_huber(1.0, threshold=1.0),
     ),
     "declared": case(gradients=lambda: of_logistic(**DECLARED), options=DECLARED),
@@ -179,7 +173,7 @@ def test_batches_of_users_without_rows_train_as_any_other(client, rows, tmp_path
     ledger = pabi.Ledger(file, 1e4, 1e-5, unit="user")
     given = {"random_state": 3, "groups": users, "ledger": ledger}
     trained = train(run, array(X[few], rows), Y[few], client=client, **given)
-    gradients = LogisticGradients(Records(X[few], 1.0), Y[few])
+    gradients = learn.LogisticGradients(learn.Records(X[few], 1.0), Y[few])
     assert_same(trained.x, in_memory(run, gradients, groups=users))
     assert len(ledger.report().entries) == 1
 

@@ -1,13 +1,7 @@
 import pytest
 
 from pabi.learn import StateFile
-from support.computed_once import calibrated_once
-
-
-@pytest.fixture(autouse=True)
-def _calibrated_once(monkeypatch):
-    """Most fits of these tests are of the same few shapes of data and settings."""
-    calibrated_once(monkeypatch)
+from support.computed_once import calibrated_once  # noqa: F401
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import pabi
 from pabi.learn import estimators, forgetting, plans, search
 
@@ -60,8 +62,9 @@ def kept(key: bytes, make: Callable[[], Any]) -> Any:
     return made
 
 
+@pytest.fixture(autouse=True)
 def calibrated_once(monkeypatch) -> None:
-    """Until the test ends fits share calibrations with all tests that call this.
+    """Until a test ends fits share calibrations with all tests that import this.
 
     What is shared are frozen descriptions and guarantees, by every bit of what they were calibrated from. Not
     for tests that plant a mistake in the accounting.

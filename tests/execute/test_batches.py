@@ -279,9 +279,7 @@ def test_the_order_is_that_of_the_buckets():
     assert buckets.sizes().tolist() == [len(part) for part in parts]
 
 
-@every(
-    ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
-)
+@every("n, expected", [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)])
 def test_probabilities_of_sizes_are_exact(n, expected):
     """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
     sizes = Binomial(n, Fraction(expected, n))

@@ -88,9 +88,7 @@ def test_last_point_of_reflected_diffusions_on_a_line(name, beta):
             assert law @ f >= 0.1 * bound  # the bound is of the right size
 
 
-@every(
-    ("p", "m", "beta", "time"), list(product((1, 3, 50), (0.1, 2.0), (0.5, 20.0), (0.01, 0.4, 5.0)))
-)
+@every("p, m, beta, time", list(product((1, 3, 50), (0.1, 2.0), (0.5, 20.0), (0.01, 0.4, 5.0))))
 def test_last_point_of_ornstein_uhlenbeck_processes(p, m, beta, time):
     # dθ = −βmθ dt + √2 dW from θ_0: exact in every dimension, no boundary.
     start = 0.7

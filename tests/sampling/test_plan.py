@@ -37,7 +37,10 @@ def test_every_cell_has_an_explicit_bound_below_the_trivial_one(objective, losse
     assert 0.0 < found.risk_bound < 0.2 * 2.0
     assert sum(v for _, v in found.terms) == pytest.approx(found.risk_bound, rel=1e-8)
     assert not found.trivial
-    assert found.guarantee.epsilon(delta) <= 1.0
+    spent = found.guarantee.epsilon(delta)
+    assert spent <= 1.0
+    if objective == "erm":  # elsewhere records are split, and colder is less stable
+        assert spent == pytest.approx(1.0, rel=1e-9)
     assert found.source
     text = str(found)
     said = Decimal(re.search(r"risk bound +(\S+) \(explicit\)", text)[1])
@@ -104,16 +107,6 @@ def check_private(objective, losses, changes):
 def test_every_plan_is_private(count, seed):
     for objective, losses, changes in grid(count, seed):
         check_private(objective, losses, changes)
-
-
-@every(("objective", "losses", "delta"), CELLS)
-def test_no_budget_is_left_where_risk_is_empirical(objective, losses, delta):
-    found = made(objective, losses, delta=delta)
-    spent = found.guarantee.epsilon(delta)
-    if objective == "erm":
-        assert spent == pytest.approx(1.0, rel=1e-9)
-    elif losses != "nonconvex":
-        assert spent <= 1.0  # split records, and colder is less stable
 
 
 @pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)

@@ -314,8 +314,7 @@ class ball(pabi.prox.ball):
 
 def test_a_map_that_is_not_ours_is_not_written_down_as_ours():
     """Another map is the user's word, by its name; a kind is a promise of this library."""
-    run = replace(RUN, prox=ball(1.0))
-    assert "kind" not in to_dict(run)["prox"]
+    assert "kind" not in to_dict(replace(RUN, prox=ball(1.0)))["prox"]
 
 
 @every(("field", "value"), [("release", "path"), ("clipping", "strange")])
@@ -366,8 +365,7 @@ def test_a_proof_of_a_training_proves_nothing_of_forgetting():
     data = copy.deepcopy(FILE)
     data["adjacency"] = data["certificate"]["adjacency"] = "retrained"
     assert not pabi.verify(data).ok
-    relabelled = replace(GUARANTEE, adjacency="retrained")
-    assert not pabi.verify(relabelled).ok
+    assert not pabi.verify(replace(GUARANTEE, adjacency="retrained")).ok
 
 
 def test_forgetting_of_a_strange_run_is_refused():

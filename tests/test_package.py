@@ -80,8 +80,7 @@ def description(n=60, **changed):
 
 
 def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
+    X = np.random.default_rng(0).normal(size=(60, 3))
     X /= 1.01 * np.linalg.norm(X, axis=1, keepdims=True)
     return X, (X @ [1.0, -1.0, 0.5] > 0.0).astype(float)
 

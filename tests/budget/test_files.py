@@ -265,8 +265,7 @@ def test_lines_that_do_not_follow_are_refused(ledger, name):
 
 def altered(line, before, **changes):
     """A line with other content and a hash that is right."""
-    text = line.decode()
-    body = pabi.numbers.encoding.parse_json(text)
+    body = pabi.numbers.encoding.parse_json(line.decode())
     body.pop("hash")
     return sealed({k: v for k, v in (body | changes).items() if v is not ...}, before)
 

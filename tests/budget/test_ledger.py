@@ -298,8 +298,7 @@ def test_copies_share_the_file_and_errors_go_through_pools(ledger):
         assert len(ledger.report().entries) == k
         assert repr(one) == repr(ledger)
     assert len(pickle.dumps(ledger)) < 1000
-    error = BudgetExceeded("nothing is left", 0.5, 0.25)
-    again = pickle.loads(pickle.dumps(error))
+    again = pickle.loads(pickle.dumps(BudgetExceeded("nothing is left", 0.5, 0.25)))
     assert (str(again), again.needed, again.left) == ("nothing is left", 0.5, 0.25)
 
 
@@ -507,8 +506,7 @@ def test_a_charge_far_above_the_cost_is_named_where_no_order_helps(tmp_path):
     """Of a batch that is secret, and charged as if it were in sight."""
     bins = pabi.BallsInBins(100, redraw="epoch")
     step = {"step_size": 0.1, "clip_norm": 1.0, "noise_multiplier": 2.0}
-    run = pabi.NoisySGD(pabi.Loss.unknown(), 1000, bins, 3, **step)
-    one = run.guarantee(DELTA)
+    one = pabi.NoisySGD(pabi.Loss.unknown(), 1000, bins, 3, **step).guarantee(DELTA)
     ledger = pabi.Ledger(tmp_path / "a.ledger", 1.0, DELTA)
     with pytest.raises(BudgetExceeded) as caught:
         ledger.spend(one)

@@ -353,8 +353,7 @@ def ledger(tmp_path):
 
 
 def test_a_ledger_is_shown_as_it_reports(ledger):
-    text = ledger.path.read_text("utf-8")
-    found = answers("budget", {"text": text})
+    found = answers("budget", {"text": ledger.path.read_text("utf-8")})
     (shown_ledger,), report = found["ledger"], ledger.report()
     assert shown_ledger["left"] == shown_down(ledger.remaining())
     assert shown_ledger["spent"] == shown(report.spent)
@@ -404,8 +403,7 @@ def test_a_ledger_is_started_with_what_is_out_proven_and_fits(guarantee):
     (file,), (shown_ledger,) = found["file"], found["ledger"]
     assert len(shown_ledger["entries"]) == 2
     assert shown_ledger["epsilon"] == "3"
-    again = answers("budget", {"text": file["text"]})["ledger"][0]
-    assert again == shown_ledger
+    assert answers("budget", {"text": file["text"]})["ledger"][0] == shown_ledger
     empty = answers("budget", {"released": [], "state": state})["ledger"][0]
     assert (empty["entries"], float(empty["left"])) == ([], pytest.approx(3.0, rel=1e-4))
     forged = guarantee.to_json().replace('"noise_std": 0.01', '"noise_std": 0.005')
@@ -438,8 +436,7 @@ def test_a_demo_shows_steps_and_nothing_of_the_model():
     # No model at all is right in 63 % of these records, whatever it is trained on.
     assert 0.7 < float(trained["accuracy"].rstrip("%")) / 100 <= 1.0
     text = answers("export", {"state": trained["state"]})["file"][0]["text"]
-    run = from_dict(tomllib.loads(text))
-    assert isinstance(run, pabi.NoisySGD)
+    assert isinstance(from_dict(tomllib.loads(text)), pabi.NoisySGD)
 
 
 def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):

@@ -43,8 +43,7 @@ def test_the_guarantee_of_all_releases_is_written(tmp_path, capsys, order):
     assert pabi.verify(whole).ok
     capsys.readouterr()
     assert main(["verify", str(out), "--epsilon", "1", "--delta", str(DELTA)]) == 0
-    text = capsys.readouterr().out
-    assert (order is None) != ("at order 16)" in text)
+    assert (order is None) != ("at order 16)" in capsys.readouterr().out)
     assert main(["ledger", str(path), "--guarantee", str(out)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["ledger", str(path), "--guarantee", str(out), "--force"]) == 0

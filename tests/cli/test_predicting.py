@@ -98,8 +98,7 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     names, *rows = table_in(run(*words, "--id", "key", "--proba").out)
     assert names[:2] == ["key", "prediction"]
     assert [row[0] for row in rows] == frame["key"].tolist()
-    plain = table_in(run(*words, "--proba").out)
-    assert [row[1:] for row in rows] == plain[1:]
+    assert [row[1:] for row in rows] == table_in(run(*words, "--proba").out)[1:]
     assert_one_line(run(*words, "--id", "age"), "--id", "no feature")
     assert_one_line(run(*words, "--id", "keys"), "'keys'", "did you mean 'key'")
     # Of a pipeline without a schema as well, whose columns pandas reads.
@@ -209,8 +208,7 @@ def raw(rows, seed=0):
     rng = np.random.default_rng(seed)
     age, codes = rng.normal(40, 10, rows), rng.choice(["01", "1", "b,c"], rows)
     age[::9] = np.nan
-    paid = rng.integers(0, 9, rows)
-    return pandas.DataFrame({"age": age, "code": codes, "paid": paid})
+    return pandas.DataFrame({"age": age, "code": codes, "paid": rng.integers(0, 9, rows)})
 
 
 def prepared(*steps):

@@ -99,8 +99,7 @@ def test_a_model_of_a_query_assumes_what_a_row_is(database, scratch):
     asked = ("--query", f"{ALL} WHERE id < 1000", "--database", database)
     said = train(more=(*asked, *scratch))
     assert "records      1000\n" in said.out
-    model = load_model("model.skops").last
-    assert ASKED in model.guarantee_.assumptions
+    assert ASKED in load_model("model.skops").last.guarantee_.assumptions
     assert run("verify", "g.json", "--model", "model.skops").status == 0
     out = run("predict", "model.skops", *asked, "--id", "id", "--out", "-").out.splitlines()
     assert out[0] == "id,prediction"

@@ -110,13 +110,11 @@ def test_a_plan_changes_nothing(folder, capsys):
     assert forget("--plan", data=(), out=()) == 0
     planned = capsys.readouterr().out.splitlines()[:2]
     assert forget("--plan", "--json", data=(), out=()) == 0
-    table = json.loads(capsys.readouterr().out)
-    epochs = table["notes"]["epochs"]
+    epochs = json.loads(capsys.readouterr().out)["notes"]["epochs"]
     assert planned[0] == f"epochs       {epochs} after the request, to forget 2 of {N} records"
     assert Path("state").read_bytes() == before
     assert forget() == 0
-    steps = state().requests()[0].steps
-    assert steps == epochs * state_in(state()).run.steps_per_epoch
+    assert state().requests()[0].steps == epochs * state_in(state()).run.steps_per_epoch
     assert planned[1] == capsys.readouterr().out.splitlines()[1]
 
 
@@ -126,8 +124,7 @@ def test_the_model_of_a_state_is_written_again(folder, capsys):
     again = ["--out", "again.skops", "--guarantee", "again.json"]
     assert forget(data=(), rows=(), target=(), out=again) == 0
     assert "written again: 2 rows forgotten" in capsys.readouterr().out
-    second = load_model("again.skops").last
-    assert np.array_equal(first.coef_, second.coef_)
+    assert np.array_equal(first.coef_, load_model("again.skops").last.coef_)
     assert main(["verify", "again.json", "--model", "new.skops"]) == 0
 
 

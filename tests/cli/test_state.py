@@ -97,10 +97,8 @@ def test_other_descriptions_nothing_at_all_and_schedules():
 @every("kind", [value for value, _ in CONTROLS[0].choices])
 def test_every_loss_of_the_list_is_one(kind):
     """Its parameters are offered, and what stands in them at first is accepted."""
-    picked = read({"loss": kind, "clip_norm": "1"})
-    assert picked.description.loss.kind == kind
-    needed = set(KINDS[kind].required)
-    assert needed <= {c.name for c in CONTROLS if c.table == "loss"}
+    assert read({"loss": kind, "clip_norm": "1"}).description.loss.kind == kind
+    assert set(KINDS[kind].required) <= {c.name for c in CONTROLS if c.table == "loss"}
 
 
 @every("name", BEGINNINGS)

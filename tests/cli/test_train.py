@@ -196,8 +196,7 @@ def test_a_folder_for_rows_gives_what_memory_gives(model, users):
     options["data"] = "people.csv" if users else "people.parquet"
     own = train("--seed", "1", *users, **options)
     expected = load()[-1].coef_
-    large = train("--seed", "1", "--force", "--scratch", ".", *users, **options)
-    assert large == own
+    assert train("--seed", "1", "--force", "--scratch", ".", *users, **options) == own
     assert np.max(np.abs(load()[-1].coef_ - expected)) <= 1e-12 * np.max(np.abs(expected))
 
 
@@ -439,8 +438,7 @@ def test_the_adult_example():
     assert (result.status, result.err) == (0, "")
     assert run("verify", "g.json", "--epsilon", "1", "--delta", "1e-6").status == 0
     accuracy = np.mean(load().predict(test) == test.income)
-    majority = np.mean(test.income == "<=50K")
-    assert accuracy > majority + 0.06
+    assert accuracy > np.mean(test.income == "<=50K") + 0.06
 
 
 def test_a_training_that_takes_long_says_so_where_no_bar_is_shown(monkeypatch, capsys):

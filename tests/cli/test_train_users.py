@@ -95,8 +95,7 @@ def test_units_of_ledger_and_training_do_not_mix(folder):
 def test_ids_of_several_files_are_of_the_same_users():
     """Text in one, numbers in another: what an id is follows from it alone."""
     texts, numbers = np.array(["7", " 8 ", "a"], dtype=object), np.array([7, 8, 9])
-    both = ids_of(joined([texts, numbers]))
-    assert both.tolist() == ["7", "8", "a", "7", "8", "9"]
+    assert ids_of(joined([texts, numbers])).tolist() == ["7", "8", "a", "7", "8", "9"]
     assert ids_of(numbers) is numbers
     assert ids_of(texts).tolist() == ["7", "8", "a"]
     gaps = np.array([2**60 + 1, None], dtype=object)

@@ -240,8 +240,7 @@ def test_out_and_force_and_everything_else_in_one_line(tmp_path):
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert_one_line(call(*arguments, stdin=text), "--force")
     assert call(*arguments, "--force", stdin=text).status == 0
-    nowhere = str(tmp_path / "no" / "r.md")
-    assert_one_line(call("report", "-", "--out", nowhere, stdin=text))
+    assert_one_line(call("report", "-", "--out", str(tmp_path / "no" / "r.md"), stdin=text))
     text = RUN.guarantee(DELTA).to_json()
     for option, value, field in [
         ("--format", "pdf", "format"),

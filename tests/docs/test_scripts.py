@@ -69,8 +69,7 @@ def test_a_text_becomes_a_row_by_itself():
 
 def test_a_private_model_of_texts_tells_more_than_chance(capsys):
     private, bare = TEXT.main()
-    out = capsys.readouterr().out
-    assert "ε = 1.000" in out
+    assert "ε = 1.000" in capsys.readouterr().out
     # Of 1419 texts to test on the larger class has 52 per cent; five standard deviations of chance.
     assert 0.52 + 5 * 0.5 / 1400**0.5 < private <= 1.0
     assert bare > private - 5 * 0.5 / 1400**0.5

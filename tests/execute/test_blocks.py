@@ -191,8 +191,7 @@ def test_norms_are_clipped_by_no_more_than_is_said(rows, bound):
 @every("clip", [clip_norms, clip_coordinates])
 def test_gradients_of_any_shape_are_clipped_as_vectors(clip):
     """The norm is over everything but the first axis."""
-    rng = np.random.default_rng(1)
-    flat = rng.standard_normal((5, 12)) * 3.0
+    flat = np.random.default_rng(1).standard_normal((5, 12)) * 3.0
     found = clip(flat, 1.0)
     for shape in ((5, 12, 1), (5, 3, 4), (5, 2, 3, 2)):
         assert np.array_equal(clip(flat.reshape(shape), 1.0).reshape(5, 12), found)

@@ -24,8 +24,7 @@ CLIPPED = 1.0 + 1e-12  # a sum of few terms rounds by less
 
 def short_rows(kind="f8"):
     """Rows well within the norm 1."""
-    rows = np.random.default_rng(3).uniform(-0.3, 0.3, (N, D))
-    return rows.astype(kind)
+    return np.random.default_rng(3).uniform(-0.3, 0.3, (N, D)).astype(kind)
 
 
 def mapped_file(tmp_path):

@@ -239,8 +239,7 @@ def test_chains_are_charged_for_rounding():
     del body["run"]["rounding"]
     assert "rounding" in str(pabi.verify(json.dumps(body)))
     # Whoever computes gradients by themselves says how well.
-    theirs = langevin(given, lambda x: 0.1 * x, np.zeros(D)).guarantee.assumptions
-    assert ACCURATE in theirs
+    assert ACCURATE in langevin(given, lambda x: 0.1 * x, np.zeros(D)).guarantee.assumptions
     shown = chain_of(loss, release="path")
     assert langevin(shown, mean_gradient(ROWS, SIGNS, loss), np.zeros(D)).chain is shown
 

@@ -322,8 +322,7 @@ def test_known_ids_are_told_apart_by_their_values():
     ):
         groups = UserRows.of([make(k) for k in (1, 2, 1, 3, 2)])
         assert groups.users_of_rows().tolist() == [0, 1, 0, 2, 1]
-    index = pd.MultiIndex.from_tuples([(1, "a"), (2, "a"), (1, "a")])
-    assert UserRows.of(index).users == 2
+    assert UserRows.of(pd.MultiIndex.from_tuples([(1, "a"), (2, "a"), (1, "a")])).users == 2
 
 
 def test_users_and_groups_belong_together():

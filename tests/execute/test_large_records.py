@@ -287,8 +287,7 @@ def test_no_row_is_longer_than_the_norm(norm, held_as, diagonal, equal):
     for seed in range(4):
         X = table_of(seed=seed) * 10.0 ** np.random.default_rng(seed).uniform(-30, 30, (50, 1))
         records = Records(held_as(X), 1.0)
-        row_map = RowMap(matrix_of(7, diagonal, seed), UNIT, norm, equal)
-        mapped = row_map.mapped(records)
+        mapped = RowMap(matrix_of(7, diagonal, seed), UNIT, norm, equal).mapped(records)
         rows = mapped.dense(slice(0, mapped.n))
         squares = [norm_squared(row) for row in rows]
         assert max(squares) <= Fraction(norm) ** 2
@@ -306,8 +305,7 @@ def test_rows_that_hardly_differ_from_zero_are_bounded(least):
     for held in (X, sparse.csr_matrix(X)):
         for diagonal in (False, True):
             row_map = RowMap(matrix_of(3, diagonal), UNIT, NORM, True)
-            mapped = row_map.mapped(Records(held, 1.0))
-            rows = mapped.dense(slice(0, 3))
+            rows = row_map.mapped(Records(held, 1.0)).dense(slice(0, 3))
             assert all(norm_squared(row) <= NORM**2 for row in rows)
             assert least > 0.0 or not rows[:2].any()
 

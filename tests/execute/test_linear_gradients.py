@@ -412,8 +412,7 @@ def large(tmp_path_factory):
     with path.open("wb") as stream:
         for _ in range(n // 1000):
             stream.write(block.tobytes())
-    X = np.memmap(path, dtype=np.float32, mode="r", shape=(n, d))
-    return X, np.arange(n) % 2
+    return np.memmap(path, dtype=np.float32, mode="r", shape=(n, d)), np.arange(n) % 2
 
 
 @pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(7_000)])
@@ -515,8 +514,7 @@ def test_a_linear_model_of_one_constant_may_be_strongly_convex():
 @every("held", ["array", "csr", "records", "large"])
 def test_rows_without_a_norm_are_brought_within_that_of_the_loss(held, tmp_path):
     """Longer ones would have more curvature than is accounted."""
-    rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(30, 3)) * 3.0, np.arange(30) % 2
+    X, y = np.random.default_rng(7).normal(size=(30, 3)) * 3.0, np.arange(30) % 2
     np.save(tmp_path / "x.npy", X)
     rows = {
         "array": lambda: X,

@@ -129,8 +129,7 @@ def test_steps_are_independent(batches, lag, draws):
 @every("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
 def test_no_work_in_proportion_to_the_number_of_records(batches):
     """Among 10¹² records, of which not even a list would fit in memory."""
-    order = batch_rows(run_of(10**12, batches), np.random.default_rng(0))
-    rows = order.batch(0)
+    rows = batch_rows(run_of(10**12, batches), np.random.default_rng(0)).batch(0)
     assert 800 < len(rows) < 1200
     assert len(set(rows.tolist())) == len(rows)
     assert rows.dtype == np.intp

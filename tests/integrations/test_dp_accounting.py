@@ -180,8 +180,7 @@ def test_what_has_no_proof_is_refused_by_name_however_deep(event, relations, wor
                 from_event(deep, neighboring_relation=relation)
             assert refusal.value.event is event
             assert type(event).__name__ in str(refusal.value)
-            again = pickle.loads(pickle.dumps(refusal.value))
-            assert str(again) == str(refusal.value)
+            assert str(pickle.loads(pickle.dumps(refusal.value))) == str(refusal.value)
 
 
 def test_a_subclass_of_an_event_is_another_event():
@@ -223,8 +222,7 @@ def test_one_event_costs_what_dp_accounting_says(event, relation):
 
 def test_a_randomised_response_is_counted_as_often_as_it_is_made():
     """dp-accounting 0.6.0 counts it once."""
-    event = Repeated(Response(0.5, 2), 10)
-    mine = accounted(event, REPLACE).get_epsilon(DELTA)
+    mine = accounted(Repeated(Response(0.5, 2), 10), REPLACE).get_epsilon(DELTA)
     one = pld.from_randomized_response(0.5, 2, value_discretization_interval=1e-4)
     assert mine == pytest.approx(one.self_compose(10).get_epsilon_for_delta(DELTA), rel=1e-3)
 
@@ -328,8 +326,7 @@ def test_a_selection_becomes_a_distribution():
 
 def test_both_orders_of_a_distribution_are_there():
     """Of one release removal is the worse; of several each order is composed by itself."""
-    curve = PoissonSubsampled(0.8, 0.1)
-    losses = to_pld(stated(curve)).self_compose(20)
+    losses = to_pld(stated(PoissonSubsampled(0.8, 0.1))).self_compose(20)
     theirs = pld.from_gaussian_mechanism(
         1.25, sampling_prob=0.1, value_discretization_interval=1e-4
     )
@@ -360,8 +357,7 @@ def test_a_run_composes_with_their_mechanisms_in_their_library():
     own = run_of(0.01, **schedule, noise_std=0.03, adjacency="zero_out").guarantee(DELTA)
     foreign = pld.from_laplace_mechanism(2.0, value_discretization_interval=1e-4)
     theirs = to_pld(own).compose(foreign).get_epsilon_for_delta(DELTA)
-    both = pabi.compose(own, stated(Laplace(0.5)))
-    low, high = both.epsilon_bounds(DELTA, 1e-4)
+    low, high = pabi.compose(own, stated(Laplace(0.5))).epsilon_bounds(DELTA, 1e-4)
     assert low <= theirs <= high * (1.0 + 1e-3)
 
 

@@ -106,8 +106,7 @@ def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(values, kin
     assert texts_of("x", cells_of(whole.reindex(range(len(values) + 1))))[:-1] == expected
     if kind == "<f8" or "i" in kind:
         file = io.StringIO("\n".join(["x", *map(str, values), "word"]))
-        read = pd.read_csv(file)["x"]
-        assert texts_of("x", cells_of(read))[:-1] == expected
+        assert texts_of("x", cells_of(pd.read_csv(file)["x"]))[:-1] == expected
 
 
 @every(
@@ -155,8 +154,7 @@ def test_texts_and_numbers_are_those_of_each_cell(cells):
     numeric = [cell for cell in cells if not isinstance(cell, str)]
     expected = np.array([math.nan if c is None else _double(c) for c in numeric], dtype=np.float64)
     if numeric and np.all(np.isfinite(expected) | np.isnan(expected)):
-        got = doubles_of("x", cells_of(numeric))
-        assert np.array_equal(got, expected, equal_nan=True)
+        assert np.array_equal(doubles_of("x", cells_of(numeric)), expected, equal_nan=True)
 
 
 def _double(cell):

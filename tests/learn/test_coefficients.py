@@ -162,8 +162,7 @@ def run_of(step_size, noise_std, *, l2, cooldown_steps=0, steps=12):
 @every("l2", [0.0, 0.3])
 @every("cooldown_steps", [0, 4])
 def test_variances_follow_the_recursion(l2, cooldown_steps):
-    rng = np.random.default_rng(0)
-    falling = np.repeat(rng.uniform(0.1, 0.9, 6), 2)
+    falling = np.repeat(np.random.default_rng(0).uniform(0.1, 0.9, 6), 2)
     for step_size in (0.4, falling):
         run = run_of(step_size, 0.3, l2=l2, cooldown_steps=cooldown_steps)
         curvatures = np.array([[0.0, 1e-9], [0.2, 1.0]])

@@ -40,8 +40,7 @@ def test_ranges_are_near_the_quantiles(name):
 
 
 def test_a_strong_noise_widens_ranges_as_if_columns_were_normal():
-    x = columns()["normal"]
-    low, high = ranged(x[:, None], epsilon=0.05).ranges_[:, 0]
+    low, high = ranged(columns()["normal"][:, None], epsilon=0.05).ranges_[:, 0]
     assert -3.0 < low < -1.9
     assert 1.9 < high < 3.0
 
@@ -101,8 +100,7 @@ def scaled(X, epsilon=1.0, **changes):
 
 
 def of_three_sizes(n=N):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 3)) * [1.0, 20.0, 1e-6] + [0.5, 100.0, 0.0]
+    X = np.random.default_rng(0).normal(size=(n, 3)) * [1.0, 20.0, 1e-6] + [0.5, 100.0, 0.0]
     return np.clip(X, [-4.0, 0.0, -4e-6], [5.0, 200.0, 4e-6])
 
 
@@ -207,8 +205,7 @@ def test_only_gaps_are_filled_and_indicators_are_of_all_columns():
     assert np.array_equal(out[~gaps], X[~gaps])
     assert np.array_equal(out[gaps], np.broadcast_to(one.statistics_, X.shape)[gaps])
     X = with_gaps()
-    whole = np.ones((N, 2))
-    one = imputed(whole, "constant", add_indicator=True)
+    one = imputed(np.ones((N, 2)), "constant", add_indicator=True)
     out = one.transform(X)
     assert out.shape == (N, 4)
     assert np.array_equal(out[:, 2:], np.isnan(X))

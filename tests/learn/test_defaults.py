@@ -221,8 +221,7 @@ def test_what_the_user_states_does_not_fall():
     assert plans.settings(FALLING, plans.Fixed(step_size=0.25)).step_size == 0.25
     assert isinstance(plans.settings(FALLING, plans.Fixed(epochs=3.0)).step_size, plans.Falling)
     fixed = plans.Fixed(batches=FullBatch(), epochs=2.0 * plans.LONGEST_FALL)
-    many = plans.settings(FALLING, fixed)
-    assert isinstance(many.step_size, float)
+    assert isinstance(plans.settings(FALLING, fixed).step_size, float)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])

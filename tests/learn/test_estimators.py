@@ -471,8 +471,7 @@ def test_predictions_of_regressors_are_in_units_of_the_target():
     expected = 1000.0 + factors * (inside @ model.coef_ + model.intercept_ - 1000.0)
     np.testing.assert_allclose(model.predict(inside), expected, rtol=1e-12)
     assert np.min(factors) < 1.0
-    blank = model.predict(np.zeros((1, 3)))
-    assert abs(blank[0] - 1000.0) < 10.0
+    assert abs(model.predict(np.zeros((1, 3)))[0] - 1000.0) < 10.0
 
 
 @each_estimator

@@ -146,8 +146,7 @@ def test_tables_of_every_form(form, file):
         table.columns = blank.columns = list("abc")
         blank = blank.astype(object)
         blank.iloc[7] = ""
-    model = estimator().fit(table, Y, keep_state=file)
-    newer = forgotten(model, [7], file, table=blank)
+    newer = forgotten(estimator().fit(table, Y, keep_state=file), [7], file, table=blank)
     assert newer.n_features_in_ == D
     assert hasattr(newer, "feature_names_in_") is named
     newer.predict(table)

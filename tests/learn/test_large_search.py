@@ -27,8 +27,7 @@ FEATURES = RandomFeatures((-2, 2), 20, seed=3)
 @pytest.fixture
 def parts(tmp_path):
     """Features and labels in some files; a column of users beside them."""
-    frame = frame_of(X, y=Y, user=np.arange(N) % 900)
-    return write_parts(tmp_path / "parts", frame)
+    return write_parts(tmp_path / "parts", frame_of(X, y=Y, user=np.arange(N) % 900))
 
 
 def search(estimator=MODEL, **fields):

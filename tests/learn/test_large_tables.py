@@ -189,8 +189,7 @@ def test_bad_input_costs_nothing(tmp_path, table, y, changes, message):
 
 
 def test_bad_columns(tmp_path):
-    words = np.where(LAST, None, WORDS)
-    parts = write_parts(tmp_path / "parts", frame_of(X, y=words))
+    parts = write_parts(tmp_path / "parts", frame_of(X, y=np.where(LAST, None, WORDS)))
     for y, message in (
         ("z", "expected the name of one column of X, got 'z'"),
         ("y", ".* one label"),

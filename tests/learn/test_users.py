@@ -129,8 +129,7 @@ def test_a_search_of_a_pipeline_hands_users_on():
 @every("estimator", ALL)
 def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
-        model = estimator().set_fit_request(sample_weight=False)
-        requests = model.get_metadata_routing()
+        requests = estimator().set_fit_request(sample_weight=False).get_metadata_routing()
     own = {"groups": True, "sample_weight": False, "keep_state": None}
     assert requests.fit.requests == own
     assert inspect.signature(estimator.fit).parameters["groups"].kind.name == "KEYWORD_ONLY"
@@ -158,8 +157,7 @@ def test_a_row_of_weight_zero_is_not_learnt_from_and_weights_have_a_largest():
     other = PrivateLogisticRegression(1.0, **settings).fit(X, Y, sample_weight=weights)
     assert one.coef_ == pytest.approx(other.coef_, abs=1e-12)
     assert sample_weights(None, 2.0, 3) is None
-    got = sample_weights([0.0, 1.0, 7.0], 2.0, 3)
-    assert got.array.tolist() == [0.0, 0.5, 1.0]
+    assert sample_weights([0.0, 1.0, 7.0], 2.0, 3).array.tolist() == [0.0, 0.5, 1.0]
 
 
 @every("estimator", [PrivateLogisticRegression, PrivateLinearRegression])

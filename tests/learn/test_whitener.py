@@ -85,8 +85,7 @@ def test_a_wide_sparse_table_stays_sparse():
 
 @every("ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}])
 def test_ranges_come_before_the_map(ranges):
-    frame = pd.DataFrame(table(), columns=list("abcd"))
-    whitener = fitted(frame, feature_ranges=ranges)
+    whitener = fitted(pd.DataFrame(table(), columns=list("abcd")), feature_ranges=ranges)
     low, high = np.transpose([ranges[c] if isinstance(ranges, dict) else ranges for c in "abcd"])
     wild = pd.DataFrame(table(seed=2) * 20.0, columns=list("abcd"))
     clipped = np.clip(wild, low, high)

@@ -165,8 +165,7 @@ def noise_drawn(random_state, d=60):
 
 def later(random_state, count):
     """What a training draws from the same state."""
-    generator = randomness_from(random_state).generator()
-    return generator.standard_normal(count)
+    return randomness_from(random_state).generator().standard_normal(count)
 
 
 @every("seed", [0, 1, np.int64(7), 2**40])

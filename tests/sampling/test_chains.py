@@ -263,8 +263,7 @@ def test_last_iterates_are_all_that_is_left():
     assert [f.name for f in fields(Draws)] == ["values", "guarantee", "chain", "release"]
     assert draws.values.base is None
     assert not draws.values.flags.writeable
-    hidden = np.concatenate(paths).ravel()
-    assert not np.isin(draws.values, hidden).any()
+    assert not np.isin(draws.values, np.concatenate(paths).ravel()).any()
 
 
 def test_gradients_cannot_write_to_the_chain():
@@ -477,5 +476,4 @@ def test_another_shape_is_refused():
     centred, box = prox.ball(1.0, center=[0.0, 0.0]), prox.box(0.0, [1.0, 2.0])
     for given in (centred, box, prox.halfspace([1.0], 1.0)):
         assert "expected one for points of shape" in refused("prox", each_chain, given, (3,))
-    shorter = each_chain(lambda x, step: x[:1], (3,))
-    refused("prox", shorter, np.zeros((2, 3)), 1.0)
+    refused("prox", each_chain(lambda x, step: x[:1], (3,)), np.zeros((2, 3)), 1.0)

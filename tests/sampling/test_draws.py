@@ -108,8 +108,7 @@ def test_pictures_show_the_draws():
     assert labels == ["x[0, 0]", "x[0, 1]", "x[1, 0]", "x[1, 1]"]
     for i in range(4):
         kept = found.values.reshape(4, 400, 4)[:, 100:, i]
-        mean = axes[i, 0].get_lines()[0].get_xdata()[0]
-        assert mean == pytest.approx(kept.mean())
+        assert axes[i, 0].get_lines()[0].get_xdata()[0] == pytest.approx(kept.mean())
         heights = [(p.get_width(), p.get_height()) for p in axes[i, 0].patches]
         assert sum(w * h for w, h in heights) == pytest.approx(1.0)
         traces = axes[i, 1].get_lines()

@@ -307,8 +307,7 @@ def test_chi_law_dominates_the_distance_from_the_minimiser(kappa, m):
     if kappa * m >= 100.0:
         _, mass = excess(0.5 * m * (x**2).sum(axis=0), w, kappa, 0.0)
         scaled = math.sqrt(kappa * m) * np.sqrt((x**2).sum(axis=0))
-        truth = float(scaled @ mass)
-        assert truth == pytest.approx(chi.mean(2), rel=1e-6)
+        assert float(scaled @ mass) == pytest.approx(chi.mean(2), rel=1e-6)
 
 
 def wells_1d(rng):

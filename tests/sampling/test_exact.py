@@ -279,8 +279,7 @@ def test_refusals_are_one_line_and_name_the_field():
 def test_an_unbounded_loss_needs_its_lipschitz_constant():
     unknown = mechanism(3.0, 2, pabi.Loss.unknown(), gradient_gap=0.1)
     refused("lipschitz", gibbs_rejection, unknown, ridge, random_state=0, delta=1e-3)
-    x = draws(unknown, ridge, 100, lipschitz=3.0)
-    assert np.all(np.linalg.norm(x, axis=1) <= 1.0)
+    assert np.all(np.linalg.norm(draws(unknown, ridge, 100, lipschitz=3.0), axis=1) <= 1.0)
     stated = gibbs_rejection(unknown, ridge, random_state=0, delta=1e-3, lipschitz=3.0)
     assert slopes(3.0) in stated.guarantee.assumptions
 

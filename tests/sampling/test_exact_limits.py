@@ -201,8 +201,7 @@ def test_releases_lie_in_the_set_and_on_its_grid():
     """Where the density is all within a spacing of the grid from the boundary, which is not on the grid."""
     low, high = 0.1, 0.1 + 0.6
     domain = pabi.prox.box([low, 1e5], [high, 1e5 + 1.0])
-    loss = pabi.Loss.convex(1e-9, gradient_bound=1.0)
-    m = mechanism(2e5, loss, domain)
+    m = mechanism(2e5, pabi.Loss.convex(1e-9, gradient_bound=1.0), domain)
     x = gibbs_rejection(m, lambda t: t[:, 0] - t[:, 1], domain, 1, draws=2000).values[0]
     assert np.all((x >= domain.lower) & (x <= domain.upper))
     region = read_region(domain, 2, m.diameter)

@@ -212,5 +212,4 @@ def test_what_is_compared_with_a_description_is_what_it_was_made_of():
     for name, value in {"size": N, "n": 10 * N, "l2": 1.0, "loss": None, "d": 1}.items():
         assert "a new one" in refused(name, setattr, five, name, value)
     refused("n", setattr, mean_loss(X, LABELS, loss), "n", 10 * N)
-    again = pickle.loads(pickle.dumps(five))
-    assert np.array_equal(again(POINTS), five(POINTS))
+    assert np.array_equal(pickle.loads(pickle.dumps(five))(POINTS), five(POINTS))

@@ -186,8 +186,7 @@ def test_population_risk_of_convex_losses_is_that_of_the_regularised_mechanism()
 
 def test_population_risk_without_convexity_is_at_most_that_of_the_coldest_draw():
     found = made("sco", "nonconvex", epsilon=0.05)
-    coldest = made("erm", "nonconvex", epsilon=0.05)
-    plain = coldest.risk_bound + 2.0 * math.tanh(0.05 / 4.0)
+    plain = made("erm", "nonconvex", epsilon=0.05).risk_bound + 2.0 * math.tanh(0.05 / 4.0)
     assert found.risk_bound <= plain * (1.0 + 1e-6)
     assert found.excess_quantile(0.9) <= 2.0
     # A large budget is not spent where it would harm.
@@ -326,8 +325,7 @@ def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(name, epsilo
     x, w = nodes(np.array(-1.0), np.array(1.0), at)
     mass = w * np.exp(-first.inverse_temperature * (loss(x) - loss(at)))
     mass /= mass.sum()
-    held = mass[np.abs(x - at) <= first.radius].sum()
-    assert held >= 1.0 - failure
+    assert mass[np.abs(x - at) <= first.radius].sum() >= 1.0 - failure
     # The second draw's excess, for every first draw by quadrature on its set.
     low, high = np.maximum(-1.0, x - first.radius), np.minimum(1.0, x + first.radius)
     y, v = nodes(low, high, at)

@@ -24,8 +24,7 @@ def planned(objective="erm", losses="convex", **changes):
 
 
 def data(p=2):
-    rng = np.random.default_rng(5)
-    z = rng.normal(0.3, 0.3, (N, p))
+    z = np.random.default_rng(5).normal(0.3, 0.3, (N, p))
     return z / np.maximum(1.0, 2.0 * np.linalg.norm(z, axis=1))[:, None]
 
 

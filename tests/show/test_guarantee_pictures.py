@@ -98,8 +98,7 @@ def test_draws_into_given_axes():
     import matplotlib.pyplot as plt
 
     _, given = plt.subplots(1, 2)
-    drawn = RUN.guarantee().plot(given)
-    assert list(drawn) == list(given)
+    assert list(RUN.guarantee().plot(given)) == list(given)
     with pytest.raises(pabi.InvalidInput, match="pair of axes"):
         RUN.guarantee().plot(given[0])
     # Without a comparison, and without a finite ε.

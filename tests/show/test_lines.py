@@ -118,8 +118,7 @@ def test_lines_are_above_the_worst_curve_that_passes_through_the_points(drops, s
     for k in range(len(deltas) - 1):
         t = BETWEEN
         x = (1 - t) * deltas[k] + t * deltas[k + 1]
-        fall = np.expm1(epsilons[k + 1] - epsilons[k])
-        true = epsilons[k] + np.log1p(t * fall)
+        true = epsilons[k] + np.log1p(t * np.expm1(epsilons[k + 1] - epsilons[k]))
         for logarithmic in (True, False):
             assert np.all(drawn_on(x, corners, logarithmic) >= true * (1 - 1e-12))
     assert corners[[0, -1], 0] == pytest.approx(deltas[[0, -1]])

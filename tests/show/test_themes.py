@@ -199,8 +199,7 @@ OTHERS = [("default", "guarantee"), ("dark_background", "traces")]
 @pytest.mark.parametrize(("theme", "name"), [*itertools.product(THEMES, PICTURES), *OTHERS])
 def test_nothing_hides_on_the_paper(name, theme):
     with style(theme) if theme in THEMES else plt.style.context(theme):
-        axes = PICTURES[name]()
-        figure = np.ravel(axes)[0].figure
+        figure = np.ravel(PICTURES[name]())[0].figure
         figure.canvas.draw()
         found = list(seen(figure))
         assert len(found) > 20

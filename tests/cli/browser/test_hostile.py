@@ -197,8 +197,7 @@ def test_a_page_of_another_place_learns_nothing(page, server):
         )
         assert set(tried) <= {"refused", ""}
         assert page.driver.execute_script("return typeof window.vega") == "undefined"
-        frame = page.one("iframe")
-        page.driver.switch_to.frame(frame)
+        page.driver.switch_to.frame(page.one("iframe"))
         assert not page.all("#tabs")
         page.driver.switch_to.default_content()
 

@@ -63,8 +63,7 @@ def test_two_tabs_do_not_disturb_each_other(opened, server):
     driver.switch_to.new_window("tab")
     try:
         opened.open(server.address)
-        two = opened.answered()
-        assert two != one
+        assert opened.answered() != one
         driver.switch_to.window(first)
         assert opened.text("#epsilon") == one
         assert opened.box("epochs").get_attribute("value") == "5"

@@ -54,8 +54,7 @@ def test_a_slider_moves_the_box_and_the_number(opened):
     from selenium.webdriver.common.keys import Keys
 
     before = opened.text(".status")
-    slider = opened.one("[name=epochs] ~ input[type=range]")
-    slider.send_keys(Keys.PAGE_UP)
+    opened.one("[name=epochs] ~ input[type=range]").send_keys(Keys.PAGE_UP)
     opened.wait(lambda: opened.text(".status") != before)
     epochs = float(opened.box("epochs").get_attribute("value"))
     assert epochs > 50

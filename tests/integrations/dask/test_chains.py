@@ -55,8 +55,7 @@ def test_chains_are_those_of_their_keys(client, changes):
         shorter = replace(chain, chains=len(some))
         return sampling.langevin(shorter, own, STARTS[some.start : some.stop], thin, generator)
 
-    draws = langevin(chain, own, STARTS, thin, SEED, client=client)
-    assert_same(draws, by_part(alone))
+    assert_same(langevin(chain, own, STARTS, thin, SEED, client=client), by_part(alone))
 
 
 @every("beta", [20.0, lambda t: 20.0 * t])
@@ -72,8 +71,7 @@ def test_fine_steps_are_those_of_their_keys(client, beta):
         starts = STARTS[some.start : some.stop]
         return drawn(sampling.diffusion, starts, len(some), generator)
 
-    draws = drawn(diffusion, STARTS, 5, SEED, client=client)
-    assert_same(draws, by_part(alone))
+    assert_same(drawn(diffusion, STARTS, 5, SEED, client=client), by_part(alone))
 
 
 @every(

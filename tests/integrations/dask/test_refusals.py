@@ -136,8 +136,7 @@ def test_files_that_differ_are_refused(client, tmp_path):
 
 def written_again(file):
     """The same rows, in another order, at another time."""
-    frame = package("pandas").read_parquet(file)
-    frame.iloc[::-1].to_parquet(file)
+    package("pandas").read_parquet(file).iloc[::-1].to_parquet(file)
     os.utime(file, ns=(0, 0))
 
 

@@ -270,8 +270,7 @@ def test_a_run_goes_on_from_its_checkpoint(unpriced, client, tmp_path, monkeypat
         patch.setattr("pabi.execute.engine._Aftermath.__call__", stop)
         with pytest.raises(Stop):
             train(run, array(X), Y, client=client, checkpoint=file)
-    resumed = train(run, array(X, 700), Y, client=client, resume=file)
-    assert_same(resumed.x, in_memory(run))
+    assert_same(train(run, array(X, 700), Y, client=client, resume=file).x, in_memory(run))
     assert not file.exists()
 
 

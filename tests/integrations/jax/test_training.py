@@ -272,8 +272,7 @@ def test_noise_is_fresh_and_as_described():
 def test_parameters_of_any_structure():
     def network(params, example):
         row, label = example
-        hidden = jnp.tanh(params[0]["w"] @ row)
-        return (params[1] @ hidden - label) ** 2
+        return (params[1] @ jnp.tanh(params[0]["w"] @ row) - label) ** 2
 
     start = [{"w": np.full((3, D), 0.1, np.float32)}, jnp.full(3, 0.2, jnp.bfloat16)]
     run = sgd(loss=Loss.unknown(), batches=pabi.Poisson(25))
@@ -307,8 +306,7 @@ def test_noise_is_found_for_an_epsilon():
     asked = {"epsilon": 2.0, "delta": 1e-3}
     run = sgd(noise_multiplier=None)
     result = train(START, logistic, (X, Y), run, **asked)
-    as_computed = replace(run, rounding=result.run.rounding)
-    assert result.run == pabi.calibrate(as_computed, **asked)
+    assert result.run == pabi.calibrate(replace(run, rounding=result.run.rounding), **asked)
     assert 1.99 < result.guarantee.epsilon(1e-3) <= 2.0
 
 

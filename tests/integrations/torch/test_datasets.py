@@ -63,8 +63,7 @@ def test_integers_and_doubles_arrive_as_they_are(workers):
     assert torch.equal(torch.cat([x for x, _ in batches]), INPUTS)
     assert torch.cat([y for _, y in batches]).tolist() == [16777217, 2**53 + 1, 0, 1]
     assert pairs.some([1])[1].tolist() == [2**53 + 1]
-    loading = Pairs(MIXED["float among bytes"], workers).in_order(3)
-    refused("dataset", list, loading)
+    refused("dataset", list, Pairs(MIXED["float among bytes"], workers).in_order(3))
     assert Pairs(listed(targets=[0.1, 0.7, 1e300, 1.0])).some([1, 2])[1].tolist() == [0.7, 1e300]
 
 

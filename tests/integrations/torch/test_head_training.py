@@ -223,8 +223,7 @@ def test_a_step_follows_the_gradient_of_the_loss_of_torch(name, beside):
     how = {"head": "head"} if beside else {}
     result = integration.train(module, pairs(short, targets), described, loss=loss, **how)
     output = module(torch.as_tensor(short))
-    wanted = torch.as_tensor(targets)
-    loss(output if name == "softmax" else output[:, 0], wanted).backward()
+    loss(output if name == "softmax" else output[:, 0], torch.as_tensor(targets)).backward()
     gradient = np.vstack([layer.weight.grad.numpy().T, layer.bias.grad.numpy()[None]])
     moved = (weights(layer) - weights(result.module.head if beside else result.module)) / 0.1
     np.testing.assert_allclose(moved, factor * gradient, rtol=0, atol=1e-5)

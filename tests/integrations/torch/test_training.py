@@ -80,8 +80,7 @@ def test_a_gradient_that_is_not_finite_is_zero_and_nobody_elses_changes():
     spoilt[4] = np.inf
     module = network()
     adapter = gradients(module, data=(spoilt, CLASSES))
-    rows = np.array([3, 4, 5])
-    values = adapter(adapter.start, rows)
+    values = adapter(adapter.start, np.array([3, 4, 5]))
     assert not values[1].any()
     np.testing.assert_allclose(values[[0, 2]], one_by_one(module, [3, 5]), atol=1e-12)
 

@@ -24,7 +24,7 @@ from support.falsification.random_batches import (
     long_instance,
     random_instance,
 )
-from support.falsification.walks import Jumps, Power, Well
+from support.falsification.walks import Jumps, Rough, Well
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -87,7 +87,7 @@ def other_instance(rng, kind: str, sampler: str, adjacency: str) -> Instance:
         loss = Loss.weakly_smooth([(p, constant)], gradient_bound=bound)
 
         def draw():
-            return Power(p, constant, at(), bound)
+            return Rough(p, constant, at(), bound, 1.0)
 
     else:
         rate, depth = _loguniform(rng, 0.1, 0.8) / eta, bound * _loguniform(rng, 0.2, 1.0)

@@ -26,7 +26,7 @@ from support.falsification.solver import solved_mu
 from support.falsification.walks import (
     Jumps,
     Odd,
-    Power,
+    Rough,
     Step,
     Training,
     Walk,
@@ -129,7 +129,7 @@ def test_odd_maps_have_their_modulus_and_attain_it():
 
 def test_the_steps_of_training_are_those_of_the_algorithm():
     """Steps by hand: batch k mod l, every sum over the size of a full batch, the regulariser always."""
-    records = (Constant(1.0), Jumps((0.2,), (-1.0, 1.0)), Power(0.5, 1.0, 0.0, 1.0))
+    records = (Constant(1.0), Jumps((0.2,), (-1.0, 1.0)), Rough(0.5, 1.0, 0.0, 1.0, 1.0))
     loss = Loss.lipschitz(1.0, l2=0.3)
     run = Training(
         (records[:2], records[2:]), 1, Constant(-1.0), (0.5,) * 5, (1.0,) * 5, loss, cooldown=1
@@ -238,7 +238,9 @@ def random_training(
         def draw():
             if rng.random() < 0.25:
                 return Constant(float(rng.choice([-bound, bound])))
-            return Power(p, constant, float(rng.choice([0.0, rng.uniform(-width, width)])), bound)
+            return Rough(
+                p, constant, float(rng.choice([0.0, rng.uniform(-width, width)])), bound, 1.0
+            )
 
     elif kind == "dissipative":
         rate, depth = _loguniform(rng, 0.05, 0.8) / eta, bound * _loguniform(rng, 0.2, 2.0)

@@ -20,43 +20,9 @@ import numpy as np
 
 from pabi import Loss, Modulus
 from support.falsification.random_batches import ZERO, Constant, _loguniform
-from support.falsification.walks import Training
+from support.falsification.walks import Rough, Training
 
 TANGENTS = np.geomspace(1e-8, 1e4, 60)  # where the concave δ^p is touched
-
-
-@dataclass(frozen=True)
-class Rough:
-    """A gradient; `wave`: the distance of two cusps, None where there is one."""
-
-    exponent: float
-    constant: float
-    centre: float
-    bound: float
-    sign: float = -1.0
-    wave: float | None = None
-    steepest, scale = 0.0, math.inf  # the grading of the panels sees to it
-
-    def __call__(self, x):
-        u = np.asarray(x, dtype=float) - self.centre
-        if self.wave is not None:
-            turn = np.mod(u + self.wave / 2, 2 * self.wave)
-            u = np.where(turn < self.wave, turn, 2 * self.wave - turn) - self.wave / 2
-        size = self.constant * 2.0 ** (self.exponent - 1.0) * np.abs(u) ** self.exponent
-        return self.sign * np.sign(u) * np.minimum(size, self.bound)
-
-    @property
-    def kinks(self) -> tuple[float, ...]:
-        """Cusps, corners, and panels that are graded towards the cusps."""
-        reach = (self.bound * 2.0 ** (1.0 - self.exponent) / self.constant) ** (1 / self.exponent)
-        end = math.inf if self.wave is None else self.wave / 2
-        near = [s for s in (4.0**-i for i in range(-2, 14)) if s < min(reach, end)]
-        near += [reach] if reach < min(end, 1e3) else []
-        cusps = [self.centre]
-        if self.wave is not None:
-            cusps = [self.centre + i * self.wave for i in range(-3, 4)]
-            near.append(end)
-        return tuple(at + side * s for at in cusps for s in (0.0, *near) for side in (-1, 1))
 
 
 def stretched(exponent: float, constant: float, step: float, bound: float | None):

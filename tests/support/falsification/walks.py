@@ -254,38 +254,42 @@ class Jumps:
 
 
 @dataclass(frozen=True)
-class Power:
-    """The gradient sign(u)·M·2^(p−1)·|u|^p, u = x − centre, clipped at `bound`: p-Hölder of constant M.
+class Rough:
+    """The gradient ±sign(u)·M·2^(p−1)·|u|^p, cut at `bound`: p-Hölder of constant M (see `rough`).
 
-    The panels are graded towards the centre, where the slope has no bound.
+    u is x − centre, or a triangular wave of it; `wave`: the distance of two cusps, None where there is one.
     """
 
     exponent: float
     constant: float
     centre: float
     bound: float
+    sign: float = -1.0
+    wave: float | None = None
 
-    def _reach(self):
-        half = self.constant * 2.0 ** (self.exponent - 1.0)
-        return (self.bound / half) ** (1.0 / self.exponent) if self.exponent else math.inf
-
-    @property
-    def kinks(self):
-        reach = self._reach()
-        ladder = [4.0**-i for i in range(-2, 16)]
-        near = [step for step in ladder if step < reach] + ([reach] if reach < 1e3 else [])
-        return (self.centre, *(self.centre + side * step for step in near for side in (-1, 1)))
-
-    @property
-    def steepest(self):
-        return 0.0  # the grading sees to it
-
-    scale = math.inf
+    steepest, scale = 0.0, math.inf  # the grading of the panels sees to it
 
     def __call__(self, x):
-        u = np.asarray(x) - self.centre
+        u = np.asarray(x, dtype=float) - self.centre
+        if self.wave is not None:
+            turn = np.mod(u + self.wave / 2, 2 * self.wave)
+            u = np.where(turn < self.wave, turn, 2 * self.wave - turn) - self.wave / 2
         size = self.constant * 2.0 ** (self.exponent - 1.0) * np.abs(u) ** self.exponent
-        return np.sign(u) * np.minimum(size, self.bound)
+        return self.sign * np.sign(u) * np.minimum(size, self.bound)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Cusps, corners, and panels that are graded towards the cusps."""
+        half = self.constant * 2.0 ** (self.exponent - 1.0)
+        reach = (self.bound / half) ** (1.0 / self.exponent) if self.exponent else math.inf
+        end = math.inf if self.wave is None else self.wave / 2
+        near = [s for s in (4.0**-i for i in range(-2, 16)) if s < min(reach, end)]
+        near += [reach] if reach < min(end, 1e3) else []
+        cusps = [self.centre]
+        if self.wave is not None:
+            cusps = [self.centre + i * self.wave for i in range(-3, 4)]
+            near.append(end)
+        return tuple(at + side * s for at in cusps for s in (0.0, *near) for side in (-1, 1))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Step k takes x to Π(f(x) + pull(x) + σ·Z), without the pull in the other run; f, the pull and Π are smooth but
 for known breaks. The laws before Π are mixtures of Gaussians with smooth weights, integrated by Gauss and
 Legendre's rule between the breaks. An event that tells the runs apart is a union of intervals; its two
-probabilities are sums of normal ones. So what is found is below the truth, but for quadrature.
+probabilities are sums of normal ones (`random_batches.divergences`). So what is found is below the truth, but
+for quadrature.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
-from scipy.special import ndtr
+
+from support.falsification.random_batches import Gaussians
 
 Map = Callable[[np.ndarray], np.ndarray]
 RULE = leggauss(12)
@@ -71,24 +73,6 @@ class Step:
     after_breaks: Sequence[float] = ()
 
 
-@dataclass(frozen=True)
-class Mixture:
-    """Of Gaussians of deviation `sigma`."""
-
-    means: np.ndarray
-    weights: np.ndarray
-    sigma: float
-
-    def density(self, y):
-        z = (y[:, None] - self.means) / self.sigma
-        return np.exp(-0.5 * z * z) @ self.weights / (self.sigma * np.sqrt(2.0 * np.pi))
-
-    def chance(self, edges) -> float:
-        """Of the union of the intervals [edges[0], edges[1]], …"""
-        below = ndtr((edges[:, None] - self.means) / self.sigma) @ self.weights
-        return float(np.sum(below[1::2] - below[::2]))
-
-
 def nodes(low: float, high: float, breaks, width: float) -> tuple[np.ndarray, np.ndarray]:
     """Points and weights on [low, high], in panels no wider than `width` that end at the breaks."""
     inner = np.unique([b for b in breaks if low < b < high])
@@ -102,13 +86,13 @@ def nodes(low: float, high: float, breaks, width: float) -> tuple[np.ndarray, np
 
 def last_laws(
     steps: Sequence[Step], start: float = 0.0, other: float | None = None
-) -> tuple[Mixture, Mixture]:
+) -> tuple[Gaussians, Gaussians]:
     """Of the run with the record and of the one without, before the last Π, from `start` and from `other`."""
     points = [np.array([start]), np.array([start if other is None else other])]
     weights = [np.ones(1), np.ones(1)]
     for k, step in enumerate(steps):
         means = [step.f(points[0]) + step.pull(points[0]), step.f(points[1])]
-        laws = [Mixture(m, w, step.sigma) for m, w in zip(means, weights, strict=True)]
+        laws = [Gaussians(w, m, step.sigma) for m, w in zip(means, weights, strict=True)]
         if k == len(steps) - 1:
             return laws[0], laws[1]
         reach, after, then = REACH * step.sigma, step.after, steps[k + 1]
@@ -119,30 +103,10 @@ def last_laws(
         width = 1.5 * min(step.sigma, then.sigma / max(then.steep, 0.3))
         y, rule = nodes(low, high, breaks, width)
         for i, law in enumerate(laws):
-            weight = law.density(y) * rule
+            weight = law.pdf(y) * rule
             kept = weight > 1e-17
             points[i], weights[i] = (after(y) if after else y)[kept], weight[kept]
     raise ValueError("no steps")
-
-
-def divergence(p: Mixture, q: Mixture, epsilons) -> np.ndarray:
-    """P(B) − e^ε·Q(B) for a B that is nearly the best, one for each ε."""
-    low = min(p.means.min(), q.means.min()) - REACH * p.sigma
-    high = max(p.means.max(), q.means.max()) + REACH * p.sigma
-    y = np.linspace(low, high, 600)
-    with np.errstate(divide="ignore"):
-        ratio = np.log(p.density(y)) - np.log(q.density(y))
-    found = []
-    for epsilon in epsilons:
-        over = np.nan_to_num(ratio - epsilon, nan=-1.0, posinf=1e3, neginf=-1e3)
-        turn = np.flatnonzero((over[:-1] > 0.0) != (over[1:] > 0.0))
-        share = over[turn] / (over[turn] - over[turn + 1])
-        edges = y[turn] + share * (y[turn + 1] - y[turn])
-        edges = np.concatenate(
-            [[-np.inf] * bool(over[0] > 0.0), edges, [np.inf] * bool(over[-1] > 0.0)]
-        )
-        found.append(p.chance(edges) - np.exp(epsilon) * q.chance(edges) if len(edges) else 0.0)
-    return np.array(found)
 
 
 def clipped(bound: float) -> tuple[Map, tuple[float, float]]:

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 import pabi
-from pabi import Reshuffle, ShuffleOnce
-from pabi.account.best import best_of, outcomes
+from pabi import Reshuffle
+from pabi.account.best import outcomes
 from pabi.account.shifts.epochs import Rests
 from support.falsification.claims import EPSILONS, deltas, guarantees, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
@@ -189,41 +189,6 @@ def test_bins_are_never_safer_than_guaranteed(kind, count):
             least = np.minimum(least, deltas(claim))
         if found.cap is not None:  # so few places are solved one by one
             assert np.all(least <= deltas(claimed_of_bins(found)) * (1.0 + 1e-9) + 1e-15), found
-
-
-def test_bins_whose_sizes_do_not_matter_are_one_shuffle():
-    """Slopes are 1 however many records a bin has, and `size` divides n: the places are as likely. That the
-    place moves nobody else is left aside."""
-    for adjacency, shape in itertools.product(
-        ["zero_out", "replace_one"], [{}, {"epochs": 2.5}, {"epochs": 0.4}, {"cooldown_steps": 7}]
-    ):
-        fields = {
-            "loss": pabi.Loss.convex(0.01, gradient_bound=1.0),
-            "n": 60,
-            "epochs": 5,
-            "step_size": 0.5,
-            "noise_std": 0.3,
-            "adjacency": adjacency,
-        } | shape
-        once, bins = (
-            best_of(
-                [
-                    one
-                    for one in outcomes(pabi.NoisySGD(batches=batches, **fields), 1e-3)
-                    if one.name != "secret steps"  # which are worth more in bins
-                ],
-                1e-3,
-            )
-            for batches in (ShuffleOnce(6), pabi.BallsInBins(6, cap=60))
-        )
-        for epsilon in np.linspace(0.0, 6.0, 25).tolist():
-            assert bins.delta(epsilon) == pytest.approx(once.delta(epsilon), rel=1e-9, abs=1e-12)
-        # Without a cap, all that is added is what may fail, a small part of δ.
-        answers = outcomes(pabi.NoisySGD(batches=pabi.BallsInBins(6), **fields), 1e-3)
-        free = next(one.guarantee for one in answers if one.name == "secret order")
-        for epsilon in (0.0, 1.0, 3.0):
-            assert once.delta(epsilon) * (1.0 - 1e-12) <= free.delta(epsilon), (adjacency, shape)
-            assert free.delta(epsilon) <= once.delta(epsilon) + 1e-4, (adjacency, shape)
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.nightly)])

@@ -5,12 +5,8 @@ import inspect
 import math
 from functools import partial
 
-import numpy as np
-import pytest
-
 from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.losses import KINDS
-from pabi.execute.blocks import clip_coordinates
 from support.every_case import every, refused, refuses
 
 WS, DI, SA, LI = Loss.weakly_smooth, Loss.dissipative, Loss.saddle, Loss.lipschitz
@@ -156,32 +152,3 @@ def test_what_other_modules_ask_of_a_kind(kind):
 
 LEAST = {"strongly_convex": 0.5, "nonconvex": -2.0, "weakly_convex": -0.5, "holder": None}
 LEAST |= {"dissipative": -2.0, "unknown": None}
-
-
-# Against instances. Two steps that end further apart than the modulus says refute it; the rounding of a step
-# is a few units of what is added.
-
-
-def test_a_rotation_attains_the_slope_of_a_monotone_field():
-    turn = np.array([[0.0, -3.0], [3.0, 0.0]])
-    x, y = np.array([0.1, 0.0]), np.array([0.0, 0.05])
-    apart = np.linalg.norm((x - y) - 0.2 * turn @ (x - y))
-    found = Loss.saddle(1.0, 3.0).modulus(0.2)(float(np.linalg.norm(x - y)))
-    assert found == pytest.approx(apart, rel=1e-12)
-    # and fields that jump: opposite values of norm L at points that meet
-    assert Loss.saddle(1.0).modulus(0.2)(1e-9) == pytest.approx(0.4, rel=1e-9)
-
-
-def test_losses_that_are_not_separable_may_expand_with_clipped_coordinates():
-    """Why `separable` is asked for: a convex quadratic whose axes are not the coordinates'."""
-    a, eta, clip = np.array([[1.0, 0.9], [0.9, 1.0]]), 0.5, 0.1
-    rng, worst = np.random.default_rng(0), 0.0
-    for _ in range(5000):
-        x = rng.normal(size=2)
-        y = x + 1e-4 * rng.normal(size=2)
-        steps = [v - eta * clip_coordinates((a @ v)[None], clip)[0] for v in (x, y)]
-        worst = max(worst, np.linalg.norm(steps[0] - steps[1]) / np.linalg.norm(x - y))
-    told = Loss.convex(1.9, separable=True).modulus(eta, clip, 1.0, "coordinates").linear
-    safe = Loss.convex(1.9).modulus(eta, clip, 1.0, "coordinates").linear
-    assert told == 1.0
-    assert 1.02 < worst <= safe

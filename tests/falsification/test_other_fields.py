@@ -61,6 +61,8 @@ def test_a_rotation_attains_the_slope_of_descent_ascent():
     case = Case(Loss.saddle(10.0, 1.0), (quadratic(turn, np.zeros(2)),), None, 1.0, 0.5)
     x = np.array([[1e-3, 0.0]])
     assert float(case.excess(x, -x)[0]) == pytest.approx(0.0, abs=1e-9)
+    # And fields that jump: opposite values of norm L at points that meet.
+    assert Loss.saddle(1.0).modulus(0.2)(1e-9) == pytest.approx(0.4, rel=1e-9)
 
 
 def separable(rng, d: int, lo: float, hi: float, bound: float) -> Field:

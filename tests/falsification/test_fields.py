@@ -112,17 +112,6 @@ def test_wrong_moduli_are_found_out(row, wrong, least):
     assert found.score > least, found
 
 
-def test_the_published_pair_of_a_clipped_quadratic():
-    """diag(1, 0.02), η = 1/2, clipped at 1: a stretch of at least 1.05 just outside the clip."""
-    loss, u = Loss.convex(1.0), np.array([1.0, 1.0]) / math.sqrt(2.0)
-    case = Case(loss, (quadratic(np.diag([1.0, 0.02]), u * (1.0 + 1e-6)),), 1.0, 1.0, 0.5)
-    angles = np.linspace(0.0, math.pi, 721)
-    to = 1e-8 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    stretch = np.linalg.norm(case.image(to) - case.image(-to), axis=1) / 2e-8
-    assert stretch.max() > 1.057
-    assert stretch.max() <= loss.modulus(0.5, 1.0).linear * (1.0 + 1e-6)
-
-
 def softmax(x: np.ndarray, norm: float = 8.0) -> np.ndarray:
     """Of −log softmax(norm·x)[0]: three classes, one feature."""
     logits = norm * x

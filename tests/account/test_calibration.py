@@ -214,9 +214,8 @@ def mu_of(target):
     """The μ for which G(μ) has δ(target) = DELTA, from the formula to 40 digits."""
 
     def excess(m):
-        with mpmath.workdps(40):
-            near, far = (mpmath.ncdf(x * mpmath.mpf(m) / 2 - target / m) for x in (1, -1))
-            return float(near - mpmath.exp(target) * far - DELTA)
+        near, far = (mpmath.ncdf(x * mpmath.mpf(m) / 2 - target / m) for x in (1, -1))
+        return float(near - mpmath.exp(target) * far - DELTA)
 
     return brentq(excess, 1e-3, 30.0, xtol=1e-13, rtol=1e-13)
 

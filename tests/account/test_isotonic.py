@@ -17,12 +17,6 @@ from support.every_case import every
 TIGHT = 1e-12
 
 
-@pytest.fixture(autouse=True)
-def sixty_digits():
-    with mp.workdps(60):
-        yield
-
-
 def exact_energy(c, s, sigma, start=0.0):
     """The optimum μ² in 60 digits: pool adjacent violators on demands W·s and weights W²·σ²."""
     total, weight, pieces = mpf(1), mpf(0), []

@@ -44,12 +44,6 @@ def truth(stated, distance):
     return min(values)
 
 
-@pytest.fixture(autouse=True)
-def fifty_digits():
-    with mp.workdps(50):
-        yield
-
-
 @settings(deadline=None)
 @given(st.lists(parts, min_size=1, max_size=5))
 def test_values_are_those_of_the_parts(moduli):

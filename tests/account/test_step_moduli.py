@@ -39,12 +39,6 @@ def truth(run, k, count, distance):
     return mp.sqrt((kept * distance) ** 2 + jump**2)
 
 
-@pytest.fixture(autouse=True)
-def forty_digits():
-    with mp.workdps(40):
-        yield
-
-
 @every("step_size", [ETA, np.array([0.4, 0.1, 0.4, 0.4, 0.1, 0.1, 0.8, 0.4, 0.1])])
 def test_every_step_has_the_modulus_of_its_batch(step_size):
     run = run_of(5, 2, 7, 2, step_size=step_size)

@@ -75,16 +75,15 @@ CASES = [
 def test_it_is_the_root(within, margins, most):
     """Within eight units in the last place of the norm, and as many of the margins, since u = −t − λs."""
     rows, norms = np.array([margins]), np.array([most])
-    with mpmath.workdps(40):
-        if within == "logistic":
-            got, wanted = logistic_within(rows, norms)[0], exactly(logistic_size, margins, most)
-        else:
-            longer = np.linalg.norm(np.clip((1.0 - rows) / SMOOTHING, 0.0, 1.0)) > most
-            assert longer
-            got, wanted = (
-                hinge_within(rows, norms, SMOOTHING)[0],
-                exactly(hinge_size, margins, most),
-            )
+    if within == "logistic":
+        got, wanted = logistic_within(rows, norms)[0], exactly(logistic_size, margins, most)
+    else:
+        longer = np.linalg.norm(np.clip((1.0 - rows) / SMOOTHING, 0.0, 1.0)) > most
+        assert longer
+        got, wanted = (
+            hinge_within(rows, norms, SMOOTHING)[0],
+            exactly(hinge_size, margins, most),
+        )
     for value, truth, margin in zip(got, wanted, margins, strict=True):
         turned = abs(margin) * float(truth) * float(1 - truth)  # of a margin rounded by one unit
         assert abs(value + truth) <= 8 * ULP * (most + turned)
@@ -205,8 +204,7 @@ def test_next_to_what_is_singular_it_is_the_maximiser(margins, most):
         with np.errstate(all="ignore"):
             OneVsRest(len(margins), smoothing).differentiate(got, np.array([0]), ball)
         got[:, 1:] *= -1.0
-        with mpmath.workdps(40):
-            assert off_by(got[0], clipped(size, margins, most)) <= bound
+        assert off_by(got[0], clipped(size, margins, most)) <= bound
         assert np.linalg.norm(got) <= most * (1.0 + 8 * ULP)
 
 
@@ -218,18 +216,17 @@ def test_derivatives_are_no_farther_from_the_maximiser_than_is_said(classes):
     s = 1.0 / (1.0 + np.exp(t))
     most = np.sqrt(np.square(s).sum(axis=0)) * np.array([0.9, 0.3, 1.0])
     u, multiplier = joint_clipping._logits(t, most)
-    with mpmath.workdps(40):
-        exact = [clipped(logistic_size, t[:, i], most[i]) for i in range(3)]
-        ratios = []
-        for off in (0.0, 1e-12, 1e-7, 1e-2):
-            stretched = multiplier * (1.0 + off * rng.uniform(0.5, 1.0, size=3))
-            logits = joint_clipping._logit(t, stretched)
-            for moved in (u + off * rng.normal(size=u.shape), logits):
-                got, said = joint_clipping._logistic_off(t, most, (moved, stretched))
-                p = joint_clipping._shortened(got.T, most)
-                ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
-        many = joint_clipping._logistic_in_many_digits(t[:, 0], float(most[0]))
-        assert off_by(-many, exact[0]) < 1e-15
+    exact = [clipped(logistic_size, t[:, i], most[i]) for i in range(3)]
+    ratios = []
+    for off in (0.0, 1e-12, 1e-7, 1e-2):
+        stretched = multiplier * (1.0 + off * rng.uniform(0.5, 1.0, size=3))
+        logits = joint_clipping._logit(t, stretched)
+        for moved in (u + off * rng.normal(size=u.shape), logits):
+            got, said = joint_clipping._logistic_off(t, most, (moved, stretched))
+            p = joint_clipping._shortened(got.T, most)
+            ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
+    many = joint_clipping._logistic_in_many_digits(t[:, 0], float(most[0]))
+    assert off_by(-many, exact[0]) < 1e-15
     assert np.max(ratios) <= 1.0
     assert np.max(ratios[4]) > 0.02
     assert np.max(ratios[5]) > 0.15

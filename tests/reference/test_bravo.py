@@ -174,13 +174,12 @@ FIGURE = {"L": 1.0, "n": 1000, "diameter": 1.0, "constant": 2.0}
 
 def steps_of_figure_1(step_size, exponent):
     """2T̄ + V in multiple precision, from the moduli: T̄ = ⌈Dn/(4ηL)⌉, V = n²/(16L²)·h·ln(T̄e)/η²."""
-    with mpmath.workdps(50):
-        eta, p = mpmath.mpf(step_size), mpmath.mpf(exponent)
-        t = int(mpmath.ceil(1000 / (4 * eta) * (1 - mpmath.mpf(10) ** -14)))
-        if p == 1:
-            return 2 * t
-        h = 4 * (1 - p) / (1 + p) * (eta * 2 / 2) ** (2 / (1 - p))
-        return 2 * t + mpmath.mpf(1000) ** 2 / 16 * h / eta**2 * mpmath.log(t * mpmath.e)
+    eta, p = mpmath.mpf(step_size), mpmath.mpf(exponent)
+    t = int(mpmath.ceil(1000 / (4 * eta) * (1 - mpmath.mpf(10) ** -14)))
+    if p == 1:
+        return 2 * t
+    h = 4 * (1 - p) / (1 + p) * (eta * 2 / 2) ** (2 / (1 - p))
+    return 2 * t + mpmath.mpf(1000) ** 2 / 16 * h / eta**2 * mpmath.log(t * mpmath.e)
 
 
 def test_figure_1():

@@ -181,14 +181,13 @@ def test_a_part_drawn_alike_has_its_own_point():
 
 def binomial(epsilon_0, delta_0, k, epsilon):
     """δ(ε) of ApproxDP(ε_0, δ_0)^k."""
-    with mp.workdps(50):
-        e0, keep = mp.mpf(epsilon_0), (1 - mp.mpf(delta_0)) ** k
-        up, down = 1 / (1 + mp.exp(-e0)), 1 / (1 + mp.exp(e0))
-        total = mp.mpf(0)
-        for j in range(k + 1):
-            gain = 1 - mp.exp(mp.mpf(epsilon) - (2 * j - k) * e0)
-            total += mp.binomial(k, j) * up**j * down ** (k - j) * max(gain, 0)
-        return float(1 - keep * (1 - total))
+    e0, keep = mp.mpf(epsilon_0), (1 - mp.mpf(delta_0)) ** k
+    up, down = 1 / (1 + mp.exp(-e0)), 1 / (1 + mp.exp(e0))
+    total = mp.mpf(0)
+    for j in range(k + 1):
+        gain = 1 - mp.exp(mp.mpf(epsilon) - (2 * j - k) * e0)
+        total += mp.binomial(k, j) * up**j * down ** (k - j) * max(gain, 0)
+    return float(1 - keep * (1 - total))
 
 
 def check_lattice(epsilon_0, delta_0, k):

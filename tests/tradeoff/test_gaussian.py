@@ -21,10 +21,9 @@ from support.normal_mixtures import gaussian_tradeoff
 def test_end_points():
     assert t.Gaussian(1.0)(0.0) == t.Gaussian(50.0)(0.0) == 1.0
     assert t.Gaussian(math.inf)([0.0, 0.5, 1.0]).tolist() == [0.0, 0.0, 0.0]
-    with mp.workdps(40):
-        for alpha in (0.1, 0.3, 1e-17, 1 - 1e-16):
-            assert t.Identity()(alpha) <= 1 - mp.mpf(alpha)
-            assert t.Identity()(alpha) >= 1 - mp.mpf(alpha) - mp.mpf(2) ** -53
+    for alpha in (0.1, 0.3, 1e-17, 1 - 1e-16):
+        assert t.Identity()(alpha) <= 1 - mp.mpf(alpha)
+        assert t.Identity()(alpha) >= 1 - mp.mpf(alpha) - mp.mpf(2) ** -53
 
 
 def test_readings():
@@ -35,8 +34,7 @@ def test_readings():
     # δ(0) = Φ(μ/2) - Φ(-μ/2) = erf(μ/√8)
     assert g.advantage == pytest.approx(math.erf(1 / math.sqrt(8)), rel=1e-15)
     for fpr in (1e-6, 0.1, 0.9):
-        with mp.workdps(40):
-            assert g.tpr(fpr) >= 1 - gaussian_tradeoff(1.0, fpr)
+        assert g.tpr(fpr) >= 1 - gaussian_tradeoff(1.0, fpr)
         assert g.tpr(fpr) == pytest.approx(1 - g(fpr), rel=1e-15)
     assert g.tpr([0.0, 1.0]).tolist() == [0.0, 1.0]
 
@@ -45,12 +43,11 @@ def test_readings():
 @every("prior", [0.001, 0.3, 0.5, 0.8, 0.9999])
 def test_bayes_success_is_the_best_threshold(mu, prior):
     value = t.Gaussian(mu).bayes_success(prior)
-    with mp.workdps(40):
-        # The optimal test of N(μ,1), prior p, against N(0,1) rejects above the cut.
-        p = mp.mpf(prior)
-        cut = mp.log((1 - p) / p) / mu + mp.mpf(mu) / 2
-        truth = (1 - p) * mp.ncdf(cut) + p * mp.ncdf(mu - cut)
-        assert truth <= value <= truth + 1e-13
+    # The optimal test of N(μ,1), prior p, against N(0,1) rejects above the cut.
+    p = mp.mpf(prior)
+    cut = mp.log((1 - p) / p) / mu + mp.mpf(mu) / 2
+    truth = (1 - p) * mp.ncdf(cut) + p * mp.ncdf(mu - cut)
+    assert truth <= value <= truth + 1e-13
     # and no other threshold does better
     for other in (float(cut) - 0.1, float(cut) + 0.1):
         rate = (1 - prior) * float(mp.ncdf(other)) + prior * float(mp.ncdf(mu - other))
@@ -123,8 +120,7 @@ def test_none_that_is_closer_lies_below(name):
     middle = 1.0 / (1.0 + math.exp(curve.epsilon_0 / (1.0 if "pure" in name else 2.0)))
     if "Laplace" in name:
         middle = 0.5 * math.exp(-0.5 * curve.epsilon_0)
-    with mpmath.workdps(40):
-        error = mpmath.ncdf(-mpmath.mpf(closer.mu) / 2)
+    error = mpmath.ncdf(-mpmath.mpf(closer.mu) / 2)
     # A test with both errors `middle` exists, and G(closer) denies it.
     assert float(error) > middle
 
@@ -147,9 +143,8 @@ def test_pure_privacy_in_high_precision(x):
 def test_sums_are_exact_and_round_up():
     one = t.Product([(t.BoundedRange(0.5), 10**6)])
     part = gaussian_below(t.BoundedRange(0.5))
-    with mpmath.workdps(40):
-        exact = mpmath.mpf(part) * 1000
-        assert exact <= gaussian_below(one) <= exact * (1 + mpmath.mpf(2) ** -52)
+    exact = mpmath.mpf(part) * 1000
+    assert exact <= gaussian_below(one) <= exact * (1 + mpmath.mpf(2) ** -52)
 
 
 def test_nothing_lies_below_what_may_fail():

@@ -45,10 +45,9 @@ AT = (-0.5, 0.0, 0.1, 0.5, 1.0, 2.0)
 
 def exact_delta(p, q, e):
     """Of all outcomes one by one."""
-    with mp.workdps(40):
-        laws = ([mp.mpf(x.numerator) / x.denominator for x in map(Fraction, law)] for law in (p, q))
-        level = mp.exp(mp.mpf(e))
-        return float(mp.fsum(max(mp.mpf(0), a - level * b) for a, b in zip(*laws, strict=True)))
+    laws = ([mp.mpf(x.numerator) / x.denominator for x in map(Fraction, law)] for law in (p, q))
+    level = mp.exp(mp.mpf(e))
+    return float(mp.fsum(max(mp.mpf(0), a - level * b) for a, b in zip(*laws, strict=True)))
 
 
 def worse_delta(p, q, e):
@@ -86,22 +85,21 @@ def test_at_the_ends_an_answer_says_nothing_or_everything():
 @every("a, steps", [(0.5, 1), (0.5, 2), (0.01, 30), (3.0, 4), (20.0, 30)])
 def test_discrete_noise_reveals_what_its_probabilities_say(a, steps):
     curve = t.discrete_laplace(a, steps)
-    with mp.workdps(60):
-        far = int(120 / a) + steps
-        masses, decay = [mp.tanh(mp.mpf(a) / 2)], mp.exp(-mp.mpf(a))
-        for _ in range(far + steps):
-            masses.append(masses[-1] * decay)
+    far = int(120 / a) + steps
+    masses, decay = [mp.tanh(mp.mpf(a) / 2)], mp.exp(-mp.mpf(a))
+    for _ in range(far + steps):
+        masses.append(masses[-1] * decay)
 
-        def probability(x):
-            return masses[abs(x)]
+    def probability(x):
+        return masses[abs(x)]
 
-        for e in (0.0, 0.3 * a * steps, 0.9 * a * steps):
-            level = mp.exp(mp.mpf(e))
-            truth = mp.fsum(
-                max(mp.mpf(0), probability(x) - level * probability(x - steps))
-                for x in range(-far, far)
-            )
-            assert float(truth) * (1.0 - 1e-15) <= curve.delta(e) <= float(truth) + 1e-13
+    for e in (0.0, 0.3 * a * steps, 0.9 * a * steps):
+        level = mp.exp(mp.mpf(e))
+        truth = mp.fsum(
+            max(mp.mpf(0), probability(x) - level * probability(x - steps))
+            for x in range(-far, far)
+        )
+        assert float(truth) * (1.0 - 1e-15) <= curve.delta(e) <= float(truth) + 1e-13
     assert curve.epsilon(0.0) == pytest.approx(a * steps, rel=1e-12)
 
 

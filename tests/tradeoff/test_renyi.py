@@ -51,11 +51,10 @@ def test_delta_is_what_the_two_bounds_say(order, rho):
     """The least of Lemma 22a, in many digits; at small ε no more than that."""
     curve = RenyiDP(order, rho)
     for epsilon in (0.0, 0.1, 1.0, 5.0, 30.0):
-        with mpmath.workdps(60):
-            a, r, e = (mpmath.mpf(x) for x in (order, rho, epsilon))
-            least = mpmath.exp((a - 1) * (r - e)) * (a - 1) ** (a - 1) / a**a
-            if epsilon:
-                least = min(least, mpmath.expm1((a - 1) * r) / mpmath.expm1((a - 1) * e) / a)
+        a, r, e = (mpmath.mpf(x) for x in (order, rho, epsilon))
+        least = mpmath.exp((a - 1) * (r - e)) * (a - 1) ** (a - 1) / a**a
+        if epsilon:
+            least = min(least, mpmath.expm1((a - 1) * r) / mpmath.expm1((a - 1) * e) / a)
         value = curve.delta(epsilon)
         assert value <= min(float(least) * (1.0 + 1e-15) + 5e-324, 1.0)
         if epsilon > curve.epsilon(0.01):

@@ -20,8 +20,7 @@ def secret(mu, p, opposite):
 
 def advantage(mu, p):
     """δ(0) where a part p of the mass is moved by `mu`."""
-    with mp.workdps(50):
-        return float(mp.mpf(p) * mp.erf(mp.mpf(mu) / mp.sqrt(8)))
+    return float(mp.mpf(p) * mp.erf(mp.mpf(mu) / mp.sqrt(8)))
 
 
 # (δ, releases, the distance of their two Gaussians, p)
@@ -79,18 +78,15 @@ def test_batches_that_nearly_hold_the_record_reveal_what_a_gaussian_does(directi
 )
 def test_lower_ends_of_products_of_lists_are_not_above_the_truth(top, count, delta):
     low, high = t.Product([(t.ApproxDP(top), count)]).epsilon_bounds(delta)
-    with mp.workdps(50):
-        share = 1 / (1 + mp.exp(-mp.mpf(top)))
+    share = 1 / (1 + mp.exp(-mp.mpf(top)))
 
-        def truth(epsilon):
-            sums = [
-                (mp.binomial(count, j), j, (2 * j - count) * mp.mpf(top)) for j in range(count + 1)
-            ]
-            masses = ((w * share**j * (1 - share) ** (count - j), y) for w, j, y in sums)
-            return sum(mass * max(0, 1 - mp.exp(epsilon - y)) for mass, y in masses)
+    def truth(epsilon):
+        sums = [(mp.binomial(count, j), j, (2 * j - count) * mp.mpf(top)) for j in range(count + 1)]
+        masses = ((w * share**j * (1 - share) ** (count - j), y) for w, j, y in sums)
+        return sum(mass * max(0, 1 - mp.exp(epsilon - y)) for mass, y in masses)
 
-        assert truth(low) >= delta or low == 0.0
-        assert truth(high) <= delta
+    assert truth(low) >= delta or low == 0.0
+    assert truth(high) <= delta
 
 
 def test_without_a_transform_delta_is_no_more_than_the_sum_of_the_advantages(monkeypatch):

@@ -45,7 +45,6 @@ from support.granted import granted
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 DELTA = 1e-5
-DIGITS = 50
 LESS = 1 - 1e-9
 CLOSE = 1e-10  # what rounding in the accountant's moduli may leave
 
@@ -140,70 +139,67 @@ def replayed(moduli, s, sigma, payments, z):
 
 def costs(payload):
     """[(probability, μ)] that a run's certificate proves, or None."""
-    with mpmath.workdps(DIGITS):
-        run = from_dict(payload["run"])
-        size = run.n if run.batches.kind == "full_batch" else run.batches.size
-        period, data = -(-run.n // size), run.steps - run.cooldown_steps
-        last = Fraction(run.n - (period - 1) * size, size)
-        alike, cases, rest = payload["alike"], payload["cases"], data % period
-        end = data if alike else run.steps
-        eta = column(run.step_size, run.steps)
-        noise = column(run.gradient_noise_std, run.steps)
-        bounds = [b for b in (run.clip_norm, run.loss.gradient_bound) if b is not None]
-        change = real(run.gradient_sensitivity or 0)
-        if run.gradient_sensitivity is None:
-            change = min(map(real, bounds)) * (2 if run.adjacency == "replace_one" else 1)
+    run = from_dict(payload["run"])
+    size = run.n if run.batches.kind == "full_batch" else run.batches.size
+    period, data = -(-run.n // size), run.steps - run.cooldown_steps
+    last = Fraction(run.n - (period - 1) * size, size)
+    alike, cases, rest = payload["alike"], payload["cases"], data % period
+    end = data if alike else run.steps
+    eta = column(run.step_size, run.steps)
+    noise = column(run.gradient_noise_std, run.steps)
+    bounds = [b for b in (run.clip_norm, run.loss.gradient_bound) if b is not None]
+    change = real(run.gradient_sensitivity or 0)
+    if run.gradient_sensitivity is None:
+        change = min(map(real, bounds)) * (2 if run.adjacency == "replace_one" else 1)
 
-        def fraction(k):
-            if k >= data:
-                return Fraction(0)
-            return last if k % period == period - 1 else Fraction(1)
+    def fraction(k):
+        if k >= data:
+            return Fraction(0)
+        return last if k % period == period - 1 else Fraction(1)
 
-        taken = sorted({fraction(k) for k in range(min(data, period))})
-        moduli = [modulus_of(run, k, taken if alike else [fraction(k)]) for k in range(end)]
-        if run.batches.kind == "shuffle_once":
-            places, covered = [], 0
-            for case in cases:
-                ((a, b),) = case["ranges"]
-                if a != covered or not a <= b < period or (a < b and not alike):
-                    return None
-                covered = b + 1
-                members = [(rest + i) % period for i in range(a, b + 1)]
-                share = sum(
-                    size if j < period - 1 else run.n - (period - 1) * size for j in members
-                )
-                places.append((Fraction(share, run.n), (rest + b) % period))
-            if covered != period:
+    taken = sorted({fraction(k) for k in range(min(data, period))})
+    moduli = [modulus_of(run, k, taken if alike else [fraction(k)]) for k in range(end)]
+    if run.batches.kind == "shuffle_once":
+        places, covered = [], 0
+        for case in cases:
+            ((a, b),) = case["ranges"]
+            if a != covered or not a <= b < period or (a < b and not alike):
                 return None
-        elif payload["position"] is not None:
-            places = [(Fraction(1), payload["position"])]
-        else:
-            wanted = [(data - 1) % period] if alike else range(period)
-            places = [(Fraction(1), j) for j in wanted]
-        if len(places) != len(cases) or (alike and payload["position"] is not None):
+            covered = b + 1
+            members = [(rest + i) % period for i in range(a, b + 1)]
+            share = sum(size if j < period - 1 else run.n - (period - 1) * size for j in members)
+            places.append((Fraction(share, run.n), (rest + b) % period))
+        if covered != period:
             return None
-        found = []
-        for (share, j), case in zip(places, cases, strict=True):
-            uses = [k for k in range(data) if k % period == j]
-            if not uses:
-                found.append((share, real(0)))
-                continue
-            if case["mu"] == "inf":
-                found.append((share, mpmath.inf))
-                continue
-            tau, start = case["tau"], real(case["distance"])
-            if tau and not (0 < real(run.range_diameter) <= start):
-                return None
-            paid = encoding.read_floats("payments", case["payments"]).tolist()
-            if tau + len(paid) != end:
-                return None
-            s = [eta[k] * change / size if k in uses else real(0) for k in range(tau, end)]
-            sigma = [eta[k] * noise[k] for k in range(tau, end)]
-            square = replayed(moduli[tau:], s, sigma, map(real, paid), start)
-            if square is None:
-                return None
-            found.append((share, mpmath.sqrt(square)))
-        return found
+    elif payload["position"] is not None:
+        places = [(Fraction(1), payload["position"])]
+    else:
+        wanted = [(data - 1) % period] if alike else range(period)
+        places = [(Fraction(1), j) for j in wanted]
+    if len(places) != len(cases) or (alike and payload["position"] is not None):
+        return None
+    found = []
+    for (share, j), case in zip(places, cases, strict=True):
+        uses = [k for k in range(data) if k % period == j]
+        if not uses:
+            found.append((share, real(0)))
+            continue
+        if case["mu"] == "inf":
+            found.append((share, mpmath.inf))
+            continue
+        tau, start = case["tau"], real(case["distance"])
+        if tau and not (0 < real(run.range_diameter) <= start):
+            return None
+        paid = encoding.read_floats("payments", case["payments"]).tolist()
+        if tau + len(paid) != end:
+            return None
+        s = [eta[k] * change / size if k in uses else real(0) for k in range(tau, end)]
+        sigma = [eta[k] * noise[k] for k in range(tau, end)]
+        square = replayed(moduli[tau:], s, sigma, map(real, paid), start)
+        if square is None:
+            return None
+        found.append((share, mpmath.sqrt(square)))
+    return found
 
 
 def follows(payload):
@@ -544,31 +540,30 @@ def value_of(modulus, z, infinite=mpmath.inf):
 
 def bare_cost(payload, iteration):
     """μ by the oracle, the functions of `iteration` being evaluated themselves, or None."""
-    with mpmath.workdps(DIGITS):
-        (case,) = payload["cases"]
-        if payload["claim"]["mu"] == "inf":
-            return mpmath.inf
-        t, tau, start = iteration.steps, case["tau"], real(case["distance"])
-        if start < real(iteration.start if tau == 0 else iteration.diameter or mpmath.inf):
-            return None
-        given = iteration.moduli
-        every = [given] * t if isinstance(given, Modulus) else list(given)
+    (case,) = payload["cases"]
+    if payload["claim"]["mu"] == "inf":
+        return mpmath.inf
+    t, tau, start = iteration.steps, case["tau"], real(case["distance"])
+    if start < real(iteration.start if tau == 0 else iteration.diameter or mpmath.inf):
+        return None
+    given = iteration.moduli
+    every = [given] * t if isinstance(given, Modulus) else list(given)
 
-        def omega(modulus):
-            try:
-                table = modulus.to_dict()
-            except pabi.InvalidInput:
-                return lambda z: real(modulus(float(z))) if z > 0 else real(0)
-            return lambda z: value_of(table, z) if z > 0 else real(0)
+    def omega(modulus):
+        try:
+            table = modulus.to_dict()
+        except pabi.InvalidInput:
+            return lambda z: real(modulus(float(z))) if z > 0 else real(0)
+        return lambda z: value_of(table, z) if z > 0 else real(0)
 
-        square = replayed(
-            [omega(m) for m in every[tau:]],
-            column(iteration.step_sensitivity, t)[tau:],
-            column(iteration.step_noise_std, t)[tau:],
-            map(real, encoding.read_floats("payments", case["payments"]).tolist()),
-            start,
-        )
-        return None if square is None else mpmath.sqrt(square)
+    square = replayed(
+        [omega(m) for m in every[tau:]],
+        column(iteration.step_sensitivity, t)[tau:],
+        column(iteration.step_noise_std, t)[tau:],
+        map(real, encoding.read_floats("payments", case["payments"]).tolist()),
+        start,
+    )
+    return None if square is None else mpmath.sqrt(square)
 
 
 def test_bare_iterations_are_paid_for():
@@ -713,43 +708,42 @@ def sampled_payload(name):
 
 def factors_needed(payload):
     """(Gaussian parameter, parameters of the records' factors) by the oracle, or None."""
-    with mpmath.workdps(DIGITS):
-        run, plan = from_dict(payload["run"]), payload["plan"]
-        b, t, data = run.batches.size, run.steps, run.steps - run.cooldown_steps
-        fixed, zero = run.batches.kind == "fixed_size", run.adjacency == "zero_out"
-        fractions = [Fraction(1)] if fixed else [Fraction(0), Fraction(plan["cap"], b)]
-        curvature, bound = run.loss.curvature, run.loss.gradient_bound
-        least = min(real(x) for x in (run.clip_norm, bound) if x is not None)
-        eta, noise = column(run.step_size, t), column(run.gradient_noise_std, t)
-        # Fixed size: a record takes another's place, a change of two gradients, or one if zeroed.
-        single = real(run.gradient_sensitivity) if run.gradient_sensitivity else least
-        s = [e * single * (2 if fixed else 1) / b for e in eta[:data]] + [real(0)] * (t - data)
-        change = (real(1) / 2 if zero else 1) if fixed else (1 if zero else 2)
-        p = dict(run.loss.parameters)
-        steep = max(map(abs, curvature)) if curvature else real(p.get("smoothness", mpmath.inf))
-        # clipped or indefinite here wherever it is known: two records part at twice the steepness
-        spread = steep if zero else 2 * steep
+    run, plan = from_dict(payload["run"]), payload["plan"]
+    b, t, data = run.batches.size, run.steps, run.steps - run.cooldown_steps
+    fixed, zero = run.batches.kind == "fixed_size", run.adjacency == "zero_out"
+    fractions = [Fraction(1)] if fixed else [Fraction(0), Fraction(plan["cap"], b)]
+    curvature, bound = run.loss.curvature, run.loss.gradient_bound
+    least = min(real(x) for x in (run.clip_norm, bound) if x is not None)
+    eta, noise = column(run.step_size, t), column(run.gradient_noise_std, t)
+    # Fixed size: a record takes another's place, a change of two gradients, or one if zeroed.
+    single = real(run.gradient_sensitivity) if run.gradient_sensitivity else least
+    s = [e * single * (2 if fixed else 1) / b for e in eta[:data]] + [real(0)] * (t - data)
+    change = (real(1) / 2 if zero else 1) if fixed else (1 if zero else 2)
+    p = dict(run.loss.parameters)
+    steep = max(map(abs, curvature)) if curvature else real(p.get("smoothness", mpmath.inf))
+    # clipped or indefinite here wherever it is known: two records part at twice the steepness
+    spread = steep if zero else 2 * steep
 
-        def omega(k):
-            return modulus_of(run, k, fractions if k < data else [Fraction(0)])
+    def omega(k):
+        return modulus_of(run, k, fractions if k < data else [Fraction(0)])
 
-        paid = [real(a) for a in encoding.read_floats("payments", plan["payments"]).tolist()]
-        first, z, share = t - len(paid), real(0), real(plan["share"])
-        for k in range(first):
-            z = min(real(run.range_diameter), omega(k)(z) + change * s[k])
-        square, records, farthest = real(0), [], z
-        for k, a in enumerate(paid, first):
-            sigma = eta[k] * noise[k]
-            if k < data:
-                apart = change * s[k]
-                if fixed:
-                    further = eta[k] * spread / b * z if spread < mpmath.inf else mpmath.inf
-                    apart = min((1 + change) * s[k], apart + further)
-                records.append(apart / sigma / mpmath.sqrt(1 - share))
-            square += (a / sigma) ** 2 / share
-            z = max(real(0), omega(k)(z) - a)
-            farthest = max(farthest, z)
-        return None if z > CLOSE * farthest else (mpmath.sqrt(square), records)
+    paid = [real(a) for a in encoding.read_floats("payments", plan["payments"]).tolist()]
+    first, z, share = t - len(paid), real(0), real(plan["share"])
+    for k in range(first):
+        z = min(real(run.range_diameter), omega(k)(z) + change * s[k])
+    square, records, farthest = real(0), [], z
+    for k, a in enumerate(paid, first):
+        sigma = eta[k] * noise[k]
+        if k < data:
+            apart = change * s[k]
+            if fixed:
+                further = eta[k] * spread / b * z if spread < mpmath.inf else mpmath.inf
+                apart = min((1 + change) * s[k], apart + further)
+            records.append(apart / sigma / mpmath.sqrt(1 - share))
+        square += (a / sigma) ** 2 / share
+        z = max(real(0), omega(k)(z) - a)
+        farthest = max(farthest, z)
+    return None if z > CLOSE * farthest else (mpmath.sqrt(square), records)
 
 
 @pytest.mark.parametrize("name", SAMPLED_OR_LATER)

@@ -133,11 +133,6 @@ def constants(run, k, cap):
 def needed(run, theorem, plan):
     """(Gaussian parameter, [(apart, norm, other) of each record factor]) of a plan, or None where it is not a
     valid one."""
-    with mpmath.workdps(60):
-        return _needed(run, theorem, plan)
-
-
-def _needed(run, theorem, plan):
     fixed, zero = run.batches.kind == "fixed_size", run.adjacency == "zero_out"
     t = run.steps
     if theorem == "composition":

@@ -32,7 +32,7 @@ from pabi.verification.factors.divergences import epsilon_of
 from pabi.verification.renyi import least_divergence
 
 CLOSE = mpmath.mpf(10) ** -11  # relative: moments far from 1 are integrated to 2⁻⁴⁰
-DIGITS = mpmath.mpf(10) ** -40  # what mpmath itself rounds at 50 digits
+DIGITS = mpmath.mpf(10) ** -40  # what mpmath itself rounds at 60 digits
 
 
 def checked(curve, order):
@@ -42,12 +42,6 @@ def checked(curve, order):
     with ctx.workprec(BITS):
         rho = least_divergence(read_bounds(curve.to_dict()), order)
     return None if rho is None else mpmath.mpf(int(rho.p)) / int(rho.q)
-
-
-@pytest.fixture(autouse=True)
-def _many_digits():
-    with mpmath.workdps(50):
-        yield
 
 
 # What a ledger charges is computed in doubles, by quadrature, and rounded up.

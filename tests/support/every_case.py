@@ -58,6 +58,9 @@ class Agreeable(str):
     def __eq__(self, other):
         return True
 
+    def __ne__(self, other):
+        return False
+
 
 def refused(field, make, *args, **kwargs):
     """The message, of one line, of the refusal that names this field."""

@@ -48,6 +48,13 @@ PLAIN = ((1, 0),)
 
 
 @DIGITS
+def parts_of(means, weights, sign=1):
+    """A secret mixture. What a double misses of all weights goes to the lowest mean."""
+    (low, _), *rest = sorted(zip(means, weights, strict=True))
+    return ((1 - sum(M(w) for _, w in rest), sign * low), *((w, sign * m) for m, w in rest))
+
+
+@DIGITS
 def places(one, two, e):
     """Where the loss log(one/two) is e, ever closer: the nearest double, and Newton's steps from there."""
 

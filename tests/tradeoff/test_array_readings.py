@@ -14,12 +14,12 @@ import pytest
 from pabi import tradeoff as t
 from support.every_case import every
 from support.normal_mixtures import (
-    DIGITS,
     PLAIN,
     drawn,
     gaussian_delta,
     gaussian_tradeoff,
     hockey_stick,
+    parts_of,
     turned,
 )
 
@@ -110,13 +110,6 @@ def group_of_approx(top, delta, size):
 P6 = (0.1, 0.2, 0.3, 0.05, 0.25, 0.1)
 Q6 = (0.3, 0.1, 0.2, 0.05, 0.3, 0.05)
 P0, Q0 = (0.5, 0.25, 0.25, 0.0), (0.25, 0.5, 0.0, 0.25)
-
-
-@DIGITS
-def parts_of(means, weights, sign=1):
-    """What a double misses of all weights goes to the lowest mean."""
-    (low, _), *rest = sorted(zip(means, weights, strict=True))
-    return ((1 - sum(M(w) for _, w in rest), sign * low), *((w, sign * m) for m, w in rest))
 
 
 def secret(means, weights, opposite):

@@ -10,13 +10,13 @@ from pabi import tradeoff as t
 from pabi.tradeoff.gaussian_below import gaussian_below
 from support.every_case import every
 from support.normal_mixtures import (
-    DIGITS,
     PLAIN,
     cell,
     divergence,
     drawn,
     errors,
     hockey_stick,
+    parts_of,
     turned,
 )
 
@@ -29,21 +29,13 @@ SECRET += [((0.0, 3.0, 6.0), (0.5, 0.49, 0.01))]
 LARGE = [((1.5, 4.3, 1.6), (0.6, 0.2, 0.2)), ((2.0, 6.0), (0.4, 0.6))]
 
 
-@DIGITS
-def opposed(means, weights, sign=-1):
-    """What a double misses of all weights goes to the lowest mean."""
-    (low, _), *rest = sorted(zip(means, weights, strict=True))
-    missing = 1 - sum(mp.mpf(w) for _, w in rest)
-    return ((missing, sign * low), *((w, sign * m) for m, w in rest))
-
-
 def replaced(mu, p):
     return t.PoissonReplaced(mu, p), drawn(p, mu), drawn(p, -mu)
 
 
 def secret(means, weights, opposite):
-    other = opposed(means, weights) if opposite else PLAIN
-    return t.SecretMixture(means, weights, opposite), opposed(means, weights, 1), other
+    other = parts_of(means, weights, -1) if opposite else PLAIN
+    return t.SecretMixture(means, weights, opposite), parts_of(means, weights), other
 
 
 SYMMETRIC = [replaced(*case) for case in REPLACED] + [secret(*case, True) for case in SECRET]
@@ -86,7 +78,7 @@ CELLS = [
     ),
     *((t.PoissonSubsampled(1.0, 0.1).losses()[i], drawn(0.1, 1.0), PLAIN, i == 1) for i in (0, 1)),
     *((t.SecretMixture(MEANS, WEIGHTS).losses()[i], HALF, PLAIN, i == 1) for i in (0, 1)),
-    (t.SecretMixture(MEANS, WEIGHTS, True).losses()[0], HALF, opposed(MEANS, WEIGHTS), False),
+    (t.SecretMixture(MEANS, WEIGHTS, True).losses()[0], HALF, parts_of(MEANS, WEIGHTS, -1), False),
     (NEARLY_SURE, drawn(SHARE, 3.0), PLAIN, True),
 ]
 

@@ -91,8 +91,29 @@ class Sigmoid:
 ZERO = Constant(0.0)
 
 
+class Adjacent:
+    """What follows of two adjacent data sets from the `other` record, and from the walls."""
+
+    @property
+    def half(self) -> float:
+        """D/2, ∞ without a projection."""
+        return math.inf if self.diameter is None else self.diameter / 2
+
+    @property
+    def adjacency(self) -> str:
+        return "zero_out" if self.other is ZERO else "replace_one"
+
+
+class Records(Adjacent):
+    """And how many records there are, if all but one are of a few kinds."""
+
+    @property
+    def n(self) -> int:
+        return 1 + sum(count for _, count in self.base)
+
+
 @dataclass(frozen=True)
-class Instance:
+class Instance(Records):
     """Two adjacent data sets and the run that is made on each.
 
     `base`: (gradient, number of records) of each kind; `record` and `other`: the special record in the
@@ -112,19 +133,6 @@ class Instance:
     diameter: float | None = None
     start: float = 0.0
     cooldown: int = 0
-
-    @property
-    def n(self) -> int:
-        return 1 + sum(count for _, count in self.base)
-
-    @property
-    def half(self) -> float:
-        """D/2, ∞ without a projection."""
-        return math.inf if self.diameter is None else self.diameter / 2
-
-    @property
-    def adjacency(self) -> str:
-        return "zero_out" if self.other is ZERO else "replace_one"
 
     @property
     def run(self) -> NoisySGD:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pabi import Loss, NoisySGD
-from support.falsification.random_batches import ZERO, described, random_instance
+from support.falsification.random_batches import ZERO, Records, described, random_instance
 from support.falsification.walks import Average, Step, Walk
 
 
 @dataclass(frozen=True)
-class Thrown:
+class Thrown(Records):
     """Two adjacent data sets and the run that is made on each; the fields are those of
     `random_batches.Instance`, with the size and the cap of the bins."""
 
@@ -38,20 +38,12 @@ class Thrown:
     cooldown: int = 0
 
     @property
-    def n(self) -> int:
-        return 1 + sum(count for _, count in self.base)
-
-    @property
     def bins(self) -> int:
         return -(-self.n // self.size)
 
     @property
     def data_steps(self) -> int:
         return len(self.eta) - self.cooldown
-
-    @property
-    def adjacency(self) -> str:
-        return "zero_out" if self.other is ZERO else "replace_one"
 
     def run(self, batches) -> NoisySGD:
         """The description that the accountant gets."""
@@ -87,8 +79,7 @@ class Thrown:
             maps = tuple(self._map(kinds, g, eta) for g in pair)
             stretch = 1.0 + eta * (steep / self.size + self.loss.l2)
             steps.append(Step(maps, eta * noise, kinks, stretch, min(g.scale for g in every)))
-        half = math.inf if self.diameter is None else self.diameter / 2
-        return Walk(steps, (self.start, self.start), half)
+        return Walk(steps, (self.start, self.start), self.half)
 
     def _map(self, kinds, own, eta):
         def step(x):

@@ -24,7 +24,7 @@ from support.falsification.claims import exceeding
 from support.falsification.random_batches import (
     NEGLIGIBLE,
     NODES,
-    ZERO,
+    Adjacent,
     Gaussians,
     _nodes,
     described,
@@ -321,7 +321,7 @@ class Well:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Adjacent):
     """Noisy gradient descent on batches in a fixed order, and the adjacent data set in which the first record
     of batch `position` is `other`.
 
@@ -361,8 +361,7 @@ class Training:
             stretch = 1.0 + eta * (steep / self.size + l2)
             scale = min((g.scale for g in every), default=math.inf)
             steps.append(Step(maps, eta * noise, kinks, stretch, scale))
-        half = math.inf if self.diameter is None else self.diameter / 2
-        return Walk(steps, (self.start, self.start), half)
+        return Walk(steps, (self.start, self.start), self.half)
 
     def _map(self, batch, eta):
         def step(x):
@@ -379,7 +378,7 @@ class Training:
             FullBatch() if len(self.batches) == 1 else Cyclic(self.size),
             n=sum(map(len, self.batches)),
             gradient_sensitivity=self.sensitivity,
-            adjacency="zero_out" if self.other is ZERO else "replace_one",
+            adjacency=self.adjacency,
         )
 
 

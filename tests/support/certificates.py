@@ -21,6 +21,7 @@ from pabi import (
     ShuffleOnce,
 )
 from pabi.numbers import encoding
+from support.falsification.edits import is_packed
 
 DELTA = 1e-3
 LITTLE_LESS, LITTLE_MORE = 1 - 1e-6, 1 + 1e-6
@@ -59,10 +60,7 @@ def refused(payload, *words):
 def with_reading(payload, epsilon, delta):
     """A certificate that claims a product as older versions write it: with its ε, which is composed anew."""
     (curve,) = payload["claim"].values()
-    return payload | {
-        "claim": {"product": curve},
-        "reading": {"delta": delta, "epsilon": epsilon},
-    }
+    return payload | {"claim": {"product": curve}, "reading": {"delta": delta, "epsilon": epsilon}}
 
 
 # Forgeries.
@@ -98,17 +96,13 @@ def _place(payload, path):
     parent, above = payload, None
     for key in most:
         parent, above = parent[key], (parent, key)
-    if isinstance(last, int) and _packed(parent):
+    if isinstance(last, int) and is_packed(parent):
         above[0][above[1]] = parent = encoding.read_floats("x", parent).tolist()
     return parent, last
 
 
-def _packed(value):
-    return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
-
-
 def _scaled(value, factor):
-    if _packed(value):
+    if is_packed(value):
         return (encoding.read_floats("x", value) * factor).tolist()
     if isinstance(value, dict):
         return {key: _scaled(part, factor) for key, part in value.items()}

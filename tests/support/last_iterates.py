@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
 from pabi import NoisySGD
 
@@ -23,14 +24,8 @@ def histogram(run: NoisySGD, gradient: float) -> np.ndarray:
     for drawn in itertools.product((0, 1), repeat=data):
         mean = -eta * gradient / run.batch_size * float(np.dot(drawn, powers[:data]))
         weight = math.prod(p if b else 1.0 - p for b in drawn)
-        cells += weight * np.diff(_cdf(_EDGES - mean / std))
+        cells += weight * np.diff(ndtr(_EDGES - mean / std))
     return cells
-
-
-def _cdf(x: np.ndarray) -> np.ndarray:
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(x))
 
 
 def delta(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:

@@ -47,15 +47,15 @@ def is_number(x):
     return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
+def is_packed(value) -> bool:
+    return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
+
+
 def packed(raw, key="f8"):
     return {key: base64.b64encode(zlib.compress(raw)).decode()}
 
 
 # Every edit.
-
-
-def _packed(value) -> bool:
-    return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
 
 
 def _less(value):
@@ -140,7 +140,7 @@ def edits(data, path, others, entry):
     value, parent = at(data, path), at(data, path[:-1])
     edited = {"drop": GONE, "an object": {"value": value}, "a list": [value], "no value": None}
     edited |= {"a text": str(value), "true": True, "long text": "a" * 100_000}
-    if _packed(value):
+    if is_packed(value):
         edited |= _arrays(value, entry)
     elif is_number(value):
         edited |= _numbers(value)

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 import pabi
-from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson, Reshuffle, ShuffleOnce
+from pabi import FixedSize, Loss, NoisyIteration, Poisson, Reshuffle, ShuffleOnce
+from support.certificates import sgd
 
 OLD = Path(__file__).parents[2] / "data" / "v0.1.0"
 DELTA = 1e-3
@@ -39,17 +40,7 @@ SAMPLED = frozenset(
 )
 
 
-def _sgd(**changes):
-    fields = {
-        "loss": Loss.convex(smoothness=1.0, l2=0.05),
-        "n": 40,
-        "batches": Cyclic(size=8),
-        "epochs": 4,
-        "step_size": 0.3,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 8.0,
-    }
-    return NoisySGD(**{**fields, **changes})
+_sgd = functools.partial(sgd, epochs=4)
 
 
 def _descriptions():

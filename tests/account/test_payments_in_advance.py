@@ -105,12 +105,6 @@ def test_known_figures():
     assert ratio == pytest.approx(2.0, rel=1e-4)
 
 
-def test_it_is_the_guarantee_of_short_runs():
-    guarantee = run(pabi.ShuffleOnce(50), 2).guarantee(DELTA)
-    assert guarantee.method == "payments in advance"
-    assert any("every earlier iterate stays hidden" in x for x in guarantee.assumptions)
-
-
 def residual(loss):
     return run(pabi.Cyclic(50), 3, loss=loss, clipping="residual", step_size=0.1)
 

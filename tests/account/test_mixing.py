@@ -172,9 +172,7 @@ def test_the_bound_of_roots_covers_the_rounding_of_long_doubles(monkeypatch):
     square = mixing._of_root(kappa=1.0, h=1e-3, diameter=100.0, variance=1.0)
     short = 0
     for steps in range(1, 1024):
-        truth = 1e4 / steps + 1e-3 * float(
-            harmonic(steps)
-        )  # the least is at the end: 1e4 > 1e-3·steps
+        truth = 1e4 / steps + 1e-3 * float(harmonic(steps))  # least at the end: 1e4 > 1e-3·steps
         assert square(steps) >= truth
         short += square(steps) / (1.0 + 3072.0 * mixing.EPS_LONG) < truth
     assert short > 100

@@ -102,8 +102,7 @@ def test_many_positions_are_rounded_to_later_ones():
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [*EARLIER_CAN_BE_WORSE, {"epochs": 3, "loss": Loss.convex(1.0), "step_size": 2.5}],
+    "changes", [*EARLIER_CAN_BE_WORSE, {"epochs": 3, "loss": Loss.convex(1.0), "step_size": 2.5}]
 )
 def test_reshuffling_needs_later_uses_to_be_worse(changes):
     run = describe(Reshuffle(8), **changes)

@@ -154,11 +154,7 @@ def test_a_cap_may_fail():
 
 
 def test_runs_without_secret_steps():
-    shuffles = (
-        (Reshuffle(1000), 1),
-        (ShuffleOnce(100), 3),
-        (ShuffleOnce(100), 1.1),
-    )
+    shuffles = ((Reshuffle(1000), 1), (ShuffleOnce(100), 3), (ShuffleOnce(100), 1.1))
     cases = [({"batches": batches, "epochs": e}, "every place") for batches, e in shuffles]
     cases += [({"batches": x}, "fixed order") for x in (pabi.Cyclic(100), pabi.FullBatch())]
     cases += [({"batches": x}, "drawn afresh") for x in (pabi.Poisson(100), pabi.FixedSize(100))]

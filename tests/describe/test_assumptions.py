@@ -137,11 +137,8 @@ def test_a_position_is_the_only_one_spoken_of():
     run = run_of()
     (sentence,) = {*run_sentences(run, position=7)} - {*run_sentences(run)}
     assert "batch 7 (0-based)" in sentence
-    for update in (
-        "sgd",
-        "other",
-        updates.Momentum(0.5),
-    ):  # a hidden path is what a description has
+    # A hidden path is what a description has.
+    for update in ("sgd", "other", updates.Momentum(0.5)):
         assert run_of(update=update).assumptions == run_sentences(run_of(update=update))
 
 

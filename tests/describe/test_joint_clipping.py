@@ -80,10 +80,7 @@ def test_it_is_the_root(within, margins, most):
     else:
         longer = np.linalg.norm(np.clip((1.0 - rows) / SMOOTHING, 0.0, 1.0)) > most
         assert longer
-        got, wanted = (
-            hinge_within(rows, norms, SMOOTHING)[0],
-            exactly(hinge_size, margins, most),
-        )
+        got, wanted = (hinge_within(rows, norms, SMOOTHING)[0], exactly(hinge_size, margins, most))
     for value, truth, margin in zip(got, wanted, margins, strict=True):
         turned = abs(margin) * float(truth) * float(1 - truth)  # of a margin rounded by one unit
         assert abs(value + truth) <= 8 * ULP * (most + turned)

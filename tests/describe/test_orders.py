@@ -12,15 +12,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
+from pabi import BallsInBins, Cyclic, FixedSize, FullBatch, Poisson, Reshuffle, ShuffleOnce
 from pabi.describe import batches as b
 from pabi.describe.batches import (
     KnownUses,

@@ -94,9 +94,7 @@ def test_no_outcome_of_levels_beats_the_curve_where_all_rows_of_a_user_are_other
             divergences = [delta_between(*pair, epsilon) for epsilon in epsilons]
             worst = [max(pair) for pair in zip(worst, divergences, strict=True)]
     assert all(got <= claim for got, claim in zip(worst, claims, strict=True))
-    assert worst[-1] == pytest.approx(
-        stats.norm.sf(Z), rel=1e-9
-    )  # of one level that is theirs alone
+    assert worst[-1] == pytest.approx(stats.norm.sf(Z), rel=1e-9)  # of a level that is theirs alone
     # Were all levels of a user counted by their shares, somebody with many would be shown by one of them.
     many = stats.norm.sf(Z + (1.0 - 1.0 / 60.0) / NOISE)
     assert 1.0 - (1.0 - many) ** 60 > claims[-1]

@@ -9,12 +9,7 @@ import pytest
 
 import pabi
 from support.daily import of_today
-from support.falsification.forgetting import (
-    KINDS,
-    SECRET,
-    random_forgetting,
-    random_secret,
-)
+from support.falsification.forgetting import KINDS, SECRET, random_forgetting, random_secret
 from support.falsification.mixtures import hockey_sticks
 from support.falsification.quadratic_runs import ROUNDING
 

@@ -21,10 +21,8 @@ from support.daily import of_today
 EPSILONS = (0.0, 0.3, 1.0, 2.0)
 TELLING = (False, 0.3, 1.0), (False, 1.0, 1.5), (True, 0.3, 0.0)
 SIZES = (1, 1), (2, 1), (2, 2)
-FIRST, SECOND = (
-    160,
-    700,
-)  # points of the grid on either side of the threshold, and of the second output
+# Points of the grid on either side of the threshold, and of the second output.
+FIRST, SECOND = 160, 700
 REACH = 8.0
 RATIOS, FARTHEST = 2000, 12.0  # of likelihoods that are told apart, and the largest logarithm
 ERROR = 1e-3  # relative: more than the grid errs, by the square of a cell's width

@@ -27,15 +27,7 @@ from support.falsification.claims import EPSILONS, deltas
 from support.falsification.claims import gaussian_delta as delta
 from support.falsification.margins import Margins, Shuffled, random_margins
 from support.falsification.planes import Planar, random_planar
-from support.falsification.pulled_lines import (
-    ERROR,
-    Bent,
-    Ramp,
-    Step,
-    clipped,
-    last_laws,
-    soft,
-)
+from support.falsification.pulled_lines import ERROR, Bent, Ramp, Step, clipped, last_laws, soft
 from support.falsification.random_batches import divergences
 from support.granted import granted
 
@@ -186,9 +178,8 @@ def random_steps(rng, course: Course) -> list[Step]:
         a = where + (spread + 0.2) * rng.normal()
         b = a + rng.choice([0.0, rng.exponential()])
         ends = [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.0, rng.random())][rng.integers(4)]
-        other = (
-            0.0 if rng.random() < 0.7 else rng.random()
-        )  # nothing is said but how far pulls are apart
+        # Nothing is said but how far pulls are apart.
+        other = 0.0 if rng.random() < 0.7 else rng.random()
         share = Ramp(a, b, ends[0] - other, ends[1] - other)
         rise = abs(ends[1] - ends[0]) / (b - a) if b > a else 0.0
         steep = max(abs(low), abs(high)) + (s * rise if s else 0.0)

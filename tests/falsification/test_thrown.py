@@ -14,11 +14,7 @@ from support.falsification import secret_orders
 from support.falsification.claims import EPSILONS, guarantees
 from support.falsification.random_batches import Constant, Line
 from support.falsification.secret_orders import Quadratics
-from support.falsification.thrown import (
-    Thrown,
-    random_thrown,
-    reshuffled_average,
-)
+from support.falsification.thrown import Thrown, random_thrown, reshuffled_average
 from support.falsification.walks import violated
 
 ADJACENCIES = ["zero_out", "replace_one"]

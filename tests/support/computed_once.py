@@ -74,11 +74,8 @@ def calibrated_once(monkeypatch) -> None:
         def remembered(*given: Any) -> Any:
             try:
                 key = pickle.dumps((calibrate.__name__, given))
-            except (
-                AttributeError,
-                TypeError,
-                pickle.PicklingError,
-            ):  # functions of tests have no name
+            # Functions of tests have no name.
+            except (AttributeError, TypeError, pickle.PicklingError):
                 return calibrate(*given)
             if key not in _CALIBRATED:
                 _CALIBRATED[key] = kept(key, lambda: calibrate(*given))

@@ -38,9 +38,7 @@ batches = {kind = "cyclic", size = 50}
 TRAIN = "train people.csv --schema schema.toml --target rich --no-progress --delta 1e-4"
 SPEND = f"{TRAIN} --epsilon 0.5 --ledger a.ledger"
 FORGET = "forget state people.csv --key-file key --epsilon 1 --delta 1e-4 --force --accept-loss"
-OPEN = (
-    "--epsilon 2.5 --delta 1e-4"  # a budget that lasts for about half of the trainings of a round
-)
+OPEN = "--epsilon 2.5 --delta 1e-4"  # which lasts for about half of the trainings of a round
 # How often, and what: {i} is the number of the command.
 KINDS = (
     (20, f"{SPEND} --out model.skops --guarantee guarantee.json --force"),

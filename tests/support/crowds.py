@@ -55,9 +55,8 @@ def crowd(
     commands: Iterable[tuple[str, ...]], folder: Path, chance: random.Random
 ) -> Iterator[Ended]:
     """Runs the commands in the folder, eight at a time, and says of each how it ended."""
-    least: dict[
-        str, float
-    ] = {}  # seconds of the quickest command of a name, for kills in its middle
+    # Seconds of the quickest command of a name, for kills in its middle.
+    least: dict[str, float] = {}
     running: dict[int, _Running] = {}
     with tempfile.TemporaryDirectory(prefix="pabi-crowd-") as streams:
         waiting = enumerate(commands)

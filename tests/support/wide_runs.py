@@ -22,14 +22,7 @@ LONG = 1e3  # a gradient that every clip shortens
 
 def narrow(**changes) -> NoisySGD:
     """A run of one number, whose gradients are clipped to 1."""
-    fields = {
-        "n": 40,
-        "step_size": 0.5,
-        "noise_std": 0.5,
-        "clip_norm": 1.0,
-        "epochs": 4,
-        **changes,
-    }
+    fields = {"n": 40, "step_size": 0.5, "noise_std": 0.5, "clip_norm": 1.0, "epochs": 4, **changes}
     return NoisySGD(Loss.convex(1.0, glm=True, separable=True, l2=fields.pop("l2", 0.5)), **fields)
 
 

@@ -11,11 +11,7 @@ import pytest
 from flint import fmpq
 
 import pabi
-from pabi import (
-    Cyclic,
-    Loss,
-    NoisySGD,
-)
+from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.files import from_dict
 from pabi.verification.arithmetic import Refused, exact, fraction_of
 from pabi.verification.derivation import ClippedGradients

@@ -82,9 +82,8 @@ def test_of_second_moments(case):
     # In units of R² the noise grows with the records, and the claim stays true.
     for factor in (2.0, 1.0 + 1e-12):
         assert fine(guarantee, f"run.feature_norm *= {factor}") == ("noise_multiplier" in case)
-    other = OTHER[
-        case["adjacency"]
-    ]  # both together are another certificate, true where it asks for less
+    # Both together are another certificate, true where it asks for less.
+    other = OTHER[case["adjacency"]]
     both = f'run.adjacency = "{other}"; adjacency = "{other}"'
     assert fine(guarantee, both) == (other == "zero_out")
     assert fine(guarantee, "claim *= 1.000000000001")

@@ -26,10 +26,8 @@ ADDED = {
         Mixture([Gaussian(1e-3 * i), MIXTURE.parts[0]], [0.5, 0.5]) for i in range(90)
     ],
 }
-SECONDS, CONSTANT = (
-    0.2,
-    1.5,
-)  # CONSTANT: reading the text, and what lies between two looks at the clock
+# The latter for reading the text, and what lies between two looks at the clock.
+SECONDS, CONSTANT = 0.2, 1.5
 
 
 def forged(added):

@@ -60,10 +60,7 @@ RUNS = {
     "poisson, zero out": sgd(batches=Poisson(20), adjacency="zero_out"),
     "poisson, zero out, cap": sgd(batches=Poisson(20, cap=45), adjacency="zero_out"),
     "poisson, zero out, sensitivity": sgd(
-        batches=Poisson(20, cap=45),
-        adjacency="zero_out",
-        gradient_sensitivity=0.7,
-        clip_norm=None,
+        batches=Poisson(20, cap=45), adjacency="zero_out", gradient_sensitivity=0.7, clip_norm=None
     ),
     "poisson, probability": sgd(batches=Poisson(20, probability=0.07)),
     "poisson, zero out, probability": sgd(

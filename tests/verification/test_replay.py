@@ -197,10 +197,7 @@ def test_products_and_quotients_are_known_to_more_than_doubles():
     rng = np.random.default_rng(2)
     a, b = (np.exp(rng.uniform(-600.0, 600.0, 200)) for _ in range(2))
     one, other = Fine.of(a), Fine.of(b, 2.0**-60, 5)
-    for fine, of in (
-        (one.times(other), lambda x, y: x * y),
-        (one.over(other), lambda x, y: x / y),
-    ):
+    for fine, of in ((one.times(other), lambda x, y: x * y), (one.over(other), lambda x, y: x / y)):
         heads, tails, powers = fine.head.tolist(), fine.tail.tolist(), fine.power.tolist()
         for x, y, h, e, p in zip(a.tolist(), b.tolist(), heads, tails, powers, strict=True):
             true = of(Fraction(x), Fraction(y) * (1 + Fraction(1, 2**60)) * 32)

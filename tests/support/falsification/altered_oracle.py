@@ -232,10 +232,7 @@ def _names(proof):
             found.add((" + ".join(method for method, _ in names), sources + COMPOSED))
         return found
     if proof["theorem"] in LEDGERS:
-        names = (
-            (filters.NAME, filters.SOURCE),
-            (filters.NAME_RENYI, filters.SOURCE_RENYI),
-        )
+        names = ((filters.NAME, filters.SOURCE), (filters.NAME_RENYI, filters.SOURCE_RENYI))
         return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
     # Files of 0.1.0 name what it called sources; iterations have no description to account anew.

@@ -156,9 +156,8 @@ def _others(theorem, data, path, rare):
     alike, strange = (
         list(_alike(one).get(shape(path)[-2:], {}).values()) for one in (theorem, another)
     )
-    strange = [
-        value for value in strange if not is_number(value)
-    ]  # of larger runs one learns nothing
+    # Of larger runs one learns nothing.
+    strange = [value for value in strange if not is_number(value)]
     every = [at(data, p) for p in places(data)]
     return [some[rare % len(some)] for some in (alike, alike[::-1], strange, every) if some]
 
@@ -317,9 +316,8 @@ def random_problems(numbers: Iterable[int], count: int) -> tuple[int, list[str]]
 
 # Claims of a little less, with every edit of what is to prove them.
 
-LESS = (
-    0.97  # a share of what is claimed, which no other proof by the same theorem is known to reach
-)
+# A share of what is claimed, which no other proof by the same theorem is known to reach.
+LESS = 0.97
 _SAID = {"run", "claim", "position", "assumes", "adjacency", "format", "one"}
 _STEPS = {"steps", "groups", "moduli", "which", "diameter", "start"}  # of iterations, as stated
 

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.special import ndtr
 
 FINE = np.linspace(-8.5, 8.5, 341)  # beyond it a component has 2e-17 of its mass
-HALVINGS = (
-    20  # of a twentieth of a standard deviation; the loss is of the second order in what is left
-)
+# Of a twentieth of a standard deviation; the loss is of the second order in what is left.
+HALVINGS = 20
 CHUNK = 2_000_000  # numbers held at once
 
 

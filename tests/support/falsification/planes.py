@@ -16,9 +16,8 @@ from scipy.special import expit, softmax
 from pabi import Cyclic, Loss, NoisySGD
 from support.advance import Course
 
-SPACING = (
-    0.4  # of a grid over which is summed, in standard deviations; and in 2/R, as poles are at π/R
-)
+# Of a grid over which is summed, in standard deviations; and in 2/R, as poles are at π/R.
+SPACING = 0.4
 FINE = 300  # points on each axis of the last grid
 ERROR = 3e-3  # relative, of δ from that; three times what finer grids changed
 PLANE = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])

@@ -116,7 +116,4 @@ def clipped(bound: float) -> tuple[Map, tuple[float, float]]:
 
 def soft(threshold: float) -> tuple[Map, tuple[float, float]]:
     """The proximal map of threshold·|y|, and its breaks."""
-    return (
-        lambda y: np.sign(y) * np.maximum(np.abs(y) - threshold, 0.0),
-        (-threshold, threshold),
-    )
+    return (lambda y: np.sign(y) * np.maximum(np.abs(y) - threshold, 0.0), (-threshold, threshold))

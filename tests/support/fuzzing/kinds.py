@@ -60,10 +60,7 @@ def _position(seed: int, rng: random.Random) -> Question:
     place = rng.randrange(run.steps_per_epoch)
     whole = ("the worst batch", False, run.guarantee)
     return Question(
-        "run of a position",
-        lambda delta: run.guarantee(delta, place),
-        (whole,),
-        about=(run, place),
+        "run of a position", lambda delta: run.guarantee(delta, place), (whole,), about=(run, place)
     )
 
 
@@ -233,20 +230,13 @@ def _statistics(seed: int, rng: random.Random) -> Question:
                 adjacency=_adjacency(rng),
             ),
             lambda: pabi.NoisyAccuracy(
-                n,
-                noise,
-                _adjacency(rng),
-                rng.choice(("record", "user")),
-                pairs=rng.random() < 0.5,
+                n, noise, _adjacency(rng), rng.choice(("record", "user")), pairs=rng.random() < 0.5
             ),
         )
     )()
     noisier = replace(made, noise_std=1.5 * noise)
     return Question(
-        "statistic",
-        made.guarantee,
-        (("more noise", True, noisier.guarantee),),
-        about=(made, None),
+        "statistic", made.guarantee, (("more noise", True, noisier.guarantee),), about=(made, None)
     )
 
 

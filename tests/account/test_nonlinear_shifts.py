@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import (
-    Cyclic,
-    FullBatch,
-    Loss,
-    Modulus,
-    NoisyIteration,
-    NoisySGD,
-    NotApplicable,
-    ShuffleOnce,
-)
+from pabi import Cyclic, FullBatch, Loss, NoisyIteration, NoisySGD, ShuffleOnce
 from pabi.account.analyses import composition, nonlinear_shifts
 from pabi.account.best import outcomes
 from pabi.account.facts.positions import OrderedView
@@ -167,8 +158,11 @@ def test_gaps_that_vanish_leave_the_linear_bound():
     def at(modulus):
         return NoisyIteration(moduli=modulus, **given).guarantee(DELTA).mu
 
-    linear = at(Modulus.linear(0.97))
-    for gap in (lambda x: Modulus.sqrt(0.97**2, x * x), lambda x: Modulus.affine(0.97, x)):
+    linear = at(pabi.Modulus.linear(0.97))
+    for gap in (
+        lambda x: pabi.Modulus.sqrt(0.97**2, x * x),
+        lambda x: pabi.Modulus.affine(0.97, x),
+    ):
         found = [at(gap(x)) for x in (1.0, 1e-1, 1e-2, 1e-4, 1e-8)]
         assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], linear], strict=True))
         assert found[-1] == pytest.approx(linear, rel=1e-5)
@@ -189,7 +183,7 @@ def test_reasons():
         (a_run(step_size=step, epochs=None, steps=200_001), "vary"),
         (a_run(epochs=200_000, diameter=None), "diameter"),
     ):
-        with pytest.raises(NotApplicable, match=words):
+        with pytest.raises(pabi.NotApplicable, match=words):
             nonlinear_shifts.apply(run, DELTA)
 
 
@@ -214,7 +208,7 @@ def test_where_nothing_is_known_no_payments_beat_composition(
     composed = composition.apply(run, DELTA).epsilon(DELTA)
     try:
         chosen = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)
-    except NotApplicable:
+    except pabi.NotApplicable:
         chosen = math.inf
     monkeypatch.setattr(nonlinear_shifts.BentSteps, "require_gain", lambda steps: None)
     solved = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)

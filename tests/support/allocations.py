@@ -146,13 +146,6 @@ def delta_of_many(groups, epsilon, opposite, displaces, order, step, points=1 <<
 
 def run_in_bins(**changes):
     """A convex run of records in secret bins, with the fields changed as said."""
-    fields = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
-        "n": 60,
-        "batches": pabi.BallsInBins(20),
-        "epochs": 3,
-        "step_size": 0.5,
-        "noise_multiplier": 1.5,
-        "adjacency": "zero_out",
-    }
-    return pabi.NoisySGD(**{**fields, **changes})
+    fields = {"loss": pabi.Loss.convex(1.0, gradient_bound=1.0), "batches": pabi.BallsInBins(20)}
+    fields |= {"n": 60, "epochs": 3, "step_size": 0.5, "noise_multiplier": 1.5}
+    return pabi.NoisySGD(**{**fields, "adjacency": "zero_out", **changes})

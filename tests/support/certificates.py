@@ -10,16 +10,7 @@ import warnings
 import numpy as np
 
 import pabi
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FullBatch,
-    Loss,
-    NoisyIteration,
-    NoisySGD,
-    Reshuffle,
-    ShuffleOnce,
-)
+from pabi import Cyclic, Loss, NoisyIteration, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.numbers import encoding
 from support.falsification.edits import is_packed
 
@@ -149,15 +140,8 @@ class Box:
 
 
 def sgd(**changes):
-    fields = {
-        "loss": Loss.convex(smoothness=1.0, l2=0.05),
-        "n": 40,
-        "batches": Cyclic(size=8),
-        "epochs": 6,
-        "step_size": 0.3,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 8.0,
-    }
+    fields = {"loss": Loss.convex(smoothness=1.0, l2=0.05), "n": 40, "batches": Cyclic(size=8)}
+    fields |= {"epochs": 6, "step_size": 0.3, "noise_std": 1.0, "gradient_sensitivity": 8.0}
     return NoisySGD(**{**fields, **changes})
 
 
@@ -178,7 +162,7 @@ PER_FEATURE = {"gradient_sensitivity": None}
 
 RUNS = {
     "cyclic": sgd(),
-    "full batch": sgd(batches=FullBatch(), gradient_sensitivity=40.0),
+    "full batch": sgd(batches=pabi.FullBatch(), gradient_sensitivity=40.0),
     "shuffle once": sgd(batches=ShuffleOnce(8)),
     "reshuffle": sgd(batches=Reshuffle(8)),
     "short last batch": sgd(batches=Cyclic(7)),
@@ -192,9 +176,11 @@ RUNS = {
     "spare, expansive, reshuffle": sgd(loss=Loss.nonconvex(0.5), batches=Reshuffle(7, spare=12)),
     "spare, path": sgd(release="path", epochs=2.5, batches=ShuffleOnce(7, spare=5)),
     "spare, path, reshuffle": sgd(release="path", epochs=2.5, batches=Reshuffle(7, spare=5)),
-    "bins every epoch": sgd(batches=BallsInBins(8, redraw="epoch")),
+    "bins every epoch": sgd(batches=pabi.BallsInBins(8, redraw="epoch")),
     "bins every epoch, expansive": sgd(
-        loss=Loss.nonconvex(0.5), batches=BallsInBins(8, 16, redraw="epoch"), adjacency="zero_out"
+        loss=Loss.nonconvex(0.5),
+        batches=pabi.BallsInBins(8, 16, redraw="epoch"),
+        adjacency="zero_out",
     ),
     "one batch": sgd(batches=ShuffleOnce(40), gradient_sensitivity=40.0),
     "cool-down": sgd(cooldown_steps=9),

@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import (
-    Cyclic,
-    FullBatch,
-    Guarantee,
-    Loss,
-    NoisyIteration,
-    NoisySGD,
-    Reshuffle,
-    ShuffleOnce,
-)
+from pabi import Cyclic, FullBatch, Guarantee, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.showing import shown
 from pabi.tradeoff import ApproxDP, Best, Gaussian, Mixture
 from support.every_case import every, refused, refuses
@@ -35,7 +26,7 @@ def make(**changes):
 
 
 def iteration(slope=1.0, s=1.0, noise=1.0, steps=6, **changes):
-    return NoisyIteration(slope, s, noise, steps=steps, **changes)
+    return pabi.NoisyIteration(slope, s, noise, steps=steps, **changes)
 
 
 KINDS = {

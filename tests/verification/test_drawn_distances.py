@@ -14,14 +14,8 @@ DELTA = 1e-5
 
 
 def a_run(batches, **changes):
-    settings = {
-        "loss": pabi.Loss.logistic(feature_norm=2.0, l2=0.1),
-        "n": 500,
-        "epochs": 10,
-        "step_size": 0.5,
-        "noise_multiplier": 1.5,
-        "clip_norm": 1.0,
-    }
+    settings = {"loss": pabi.Loss.logistic(feature_norm=2.0, l2=0.1), "n": 500, "epochs": 10}
+    settings |= {"step_size": 0.5, "noise_multiplier": 1.5, "clip_norm": 1.0}
     return pabi.NoisySGD(batches=batches, **settings | changes)
 
 

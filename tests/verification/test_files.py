@@ -32,14 +32,8 @@ DELTA = 1e-5
 
 
 def run_of(**changes):
-    given = {
-        "n": 1000,
-        "batches": ShuffleOnce(150),
-        "epochs": 4,
-        "step_size": 0.5,
-        "noise_std": 0.05,
-    }
-    return NoisySGD(Loss.logistic(1.0, l2=0.01), **(given | changes))
+    given = {"n": 1000, "batches": ShuffleOnce(150), "epochs": 4, "step_size": 0.5}
+    return NoisySGD(Loss.logistic(1.0, l2=0.01), **(given | {"noise_std": 0.05} | changes))
 
 
 @pytest.fixture(scope="module")

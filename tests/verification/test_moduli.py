@@ -20,18 +20,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 import pabi
-from pabi import (
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Loss,
-    Modulus,
-    NoisyIteration,
-    NoisySGD,
-    Poisson,
-    ShuffleOnce,
-    prox,
-)
+from pabi import Cyclic, FixedSize, Loss, Modulus, NoisyIteration, NoisySGD, Poisson, ShuffleOnce
 from pabi.account.analyses import nonlinear_shifts
 from pabi.describe.files import from_dict
 from pabi.numbers import encoding
@@ -223,15 +212,8 @@ def follows(payload):
 
 
 def sgd(**changes):
-    fields = {
-        "loss": Loss.lipschitz(1.0),
-        "n": 4,
-        "batches": Cyclic(1),
-        "steps": 40,
-        "step_size": 0.05,
-        "noise_std": 1.4,
-        "diameter": 0.2,
-    }
+    fields = {"loss": Loss.lipschitz(1.0), "n": 4, "batches": Cyclic(1), "steps": 40}
+    fields |= {"step_size": 0.05, "noise_std": 1.4, "diameter": 0.2}
     return NoisySGD(**{**fields, **changes})
 
 
@@ -242,10 +224,10 @@ COORDINATES = {"clip_norm": 1.0, "clipping": "coordinates"}
 RUNS = {
     "lipschitz": sgd(),
     "no diameter": sgd(diameter=None),
-    "lipschitz, ball": sgd(prox=prox.ball(0.1), diameter=None),
+    "lipschitz, ball": sgd(prox=pabi.prox.ball(0.1), diameter=None),
     "lipschitz, l2": sgd(loss=Loss.lipschitz(1.0, l2=0.5)),
     "lipschitz, zero out": sgd(adjacency="zero_out", diameter=0.1),
-    "full batch": sgd(n=2, batches=FullBatch(), steps=30),
+    "full batch": sgd(n=2, batches=pabi.FullBatch(), steps=30),
     "short last batch": sgd(n=7, batches=Cyclic(2)),
     "cool-down": sgd(cooldown_steps=3),
     "short, cool-down": sgd(n=7, batches=Cyclic(2), cooldown_steps=3),
@@ -270,7 +252,7 @@ RUNS = {
     "nonconvex, clipped": sgd(loss=Loss.nonconvex(2.0), clip_norm=1.0),
     "weakly convex, clipped": sgd(loss=Loss.weakly_convex(0.3, 2.0), clip_norm=1.0),
     "weakly convex, l1": sgd(
-        loss=Loss.weakly_convex(0.3, 2.0), clip_norm=1.0, prox=prox.l1(0.1), diameter=None
+        loss=Loss.weakly_convex(0.3, 2.0), clip_norm=1.0, prox=pabi.prox.l1(0.1), diameter=None
     ),
     "softmax, clipped": sgd(loss=Loss.softmax(2.0), clip_norm=0.5),
     "unknown, clipped": sgd(loss=Loss.unknown(), clip_norm=1.0),
@@ -467,13 +449,8 @@ SAWTOOTH = np.where(np.arange(20) % 4 == 3, 0.5, 0.0)
 
 
 def bare(**changes):
-    fields = {
-        "moduli": Modulus.sqrt(1.0, 0.01),
-        "step_sensitivity": SAWTOOTH,
-        "step_noise_std": 1.0,
-        "steps": 20,
-    }
-    return NoisyIteration(**{**fields, **changes})
+    fields = {"moduli": Modulus.sqrt(1.0, 0.01), "step_sensitivity": SAWTOOTH}
+    return NoisyIteration(**{**fields, "step_noise_std": 1.0, "steps": 20, **changes})
 
 
 MIXED = [
@@ -646,16 +623,9 @@ def test_worse_statements_need_more_than_is_paid():
 
 
 def sampled(**changes):
-    fields = {
-        "loss": Loss.dissipative(1e-4, 2.0, 4.0, gradient_bound=1.0),
-        "n": 400,
-        "batches": Poisson(20, cap=45),
-        "steps": 60,
-        "step_size": 0.1,
-        "noise_std": 0.3,
-        "adjacency": "zero_out",
-    }
-    return NoisySGD(**{**fields, **changes})
+    fields = {"loss": Loss.dissipative(1e-4, 2.0, 4.0, gradient_bound=1.0), "n": 400, "steps": 60}
+    fields |= {"batches": Poisson(20, cap=45), "step_size": 0.1, "noise_std": 0.3}
+    return NoisySGD(**{**fields, "adjacency": "zero_out", **changes})
 
 
 SAMPLED = {

@@ -39,16 +39,8 @@ FLAT = Loss.convex(1.0, gradient_bound=1.0, glm=True)
 
 
 def sgd(**changes):
-    fields = {
-        "loss": GLM,
-        "n": 400,
-        "batches": FixedSize(20),
-        "steps": 60,
-        "step_size": 0.1,
-        "noise_std": 0.1,
-        "clip_norm": 1.0,
-    }
-    return NoisySGD(**{**fields, **changes})
+    fields = {"loss": GLM, "n": 400, "batches": FixedSize(20), "steps": 60, "step_size": 0.1}
+    return NoisySGD(**{**fields, "noise_std": 0.1, "clip_norm": 1.0, **changes})
 
 
 RISING = np.linspace(0.05, 0.2, 60)

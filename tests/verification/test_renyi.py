@@ -9,23 +9,7 @@ import mpmath
 import pytest
 from flint import ctx
 
-from pabi.tradeoff import (
-    ApproxDP,
-    Best,
-    BoundedRange,
-    FixedSizeSubsampled,
-    Gaussian,
-    Grouped,
-    Laplace,
-    Mixture,
-    PoissonReplaced,
-    PoissonSubsampled,
-    Product,
-    RenyiDP,
-    SecretMixture,
-    Selected,
-    Subsampled,
-)
+from pabi import tradeoff as t
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import read_bounds
 from pabi.verification.factors.divergences import epsilon_of
@@ -37,8 +21,10 @@ DIGITS = mpmath.mpf(10) ** -40  # what mpmath itself rounds at 60 digits
 
 def checked(curve, order):
     """The checker's divergence of a trade-off function, in many digits; None where it knows none."""
-    if isinstance(curve, Subsampled | PoissonSubsampled | PoissonReplaced | FixedSizeSubsampled):
-        curve = Product([(curve, 1)])
+    if isinstance(
+        curve, t.Subsampled | t.PoissonSubsampled | t.PoissonReplaced | t.FixedSizeSubsampled
+    ):
+        curve = t.Product([(curve, 1)])
     with ctx.workprec(BITS):
         rho = least_divergence(read_bounds(curve.to_dict()), order)
     return None if rho is None else mpmath.mpf(int(rho.p)) / int(rho.q)
@@ -47,31 +33,31 @@ def checked(curve, order):
 # What a ledger charges is computed in doubles, by quadrature, and rounded up.
 
 CURVES = [
-    Gaussian(0.7),
-    Mixture([Gaussian(0.3), Gaussian(1.5)], [0.75, 0.25]),
-    BoundedRange(0.7),
-    BoundedRange(40.0),
-    ApproxDP(0.7),
-    ApproxDP(50.0),
-    Laplace(0.7),
-    Laplace(30.0),
-    PoissonSubsampled(0.9, 0.01),
-    PoissonSubsampled(3.0, 0.3),
-    PoissonSubsampled(0.02, 1e-4),
-    PoissonSubsampled(1.5, 1.0),
-    PoissonReplaced(0.9, 0.01),
-    PoissonReplaced(2.0, 0.4),
-    Subsampled(Gaussian(0.9), 0.01),
-    Subsampled(Gaussian(2.5), 0.2),
-    FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1),
-    FixedSizeSubsampled(0.5, 1.0, 0.7, 0.02),
-    FixedSizeSubsampled(1.8, 0.9, 0.9, 0.05),
-    RenyiDP(50.0, 0.4),
-    Best([Gaussian(0.5), BoundedRange(1.0), ApproxDP(0.4)]),
-    Selected(Gaussian(0.5), 10.0, 0.5),
-    Selected(Product([(PoissonSubsampled(1.0, 0.01), 20)]), 5.0, 0.25),
-    Product([(Gaussian(0.4), 1), (PoissonSubsampled(1.0, 0.01), 100), (ApproxDP(0.1), 3)]),
-    Product([(FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 7), (PoissonReplaced(0.5, 0.1), 2)]),
+    t.Gaussian(0.7),
+    t.Mixture([t.Gaussian(0.3), t.Gaussian(1.5)], [0.75, 0.25]),
+    t.BoundedRange(0.7),
+    t.BoundedRange(40.0),
+    t.ApproxDP(0.7),
+    t.ApproxDP(50.0),
+    t.Laplace(0.7),
+    t.Laplace(30.0),
+    t.PoissonSubsampled(0.9, 0.01),
+    t.PoissonSubsampled(3.0, 0.3),
+    t.PoissonSubsampled(0.02, 1e-4),
+    t.PoissonSubsampled(1.5, 1.0),
+    t.PoissonReplaced(0.9, 0.01),
+    t.PoissonReplaced(2.0, 0.4),
+    t.Subsampled(t.Gaussian(0.9), 0.01),
+    t.Subsampled(t.Gaussian(2.5), 0.2),
+    t.FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1),
+    t.FixedSizeSubsampled(0.5, 1.0, 0.7, 0.02),
+    t.FixedSizeSubsampled(1.8, 0.9, 0.9, 0.05),
+    t.RenyiDP(50.0, 0.4),
+    t.Best([t.Gaussian(0.5), t.BoundedRange(1.0), t.ApproxDP(0.4)]),
+    t.Selected(t.Gaussian(0.5), 10.0, 0.5),
+    t.Selected(t.Product([(t.PoissonSubsampled(1.0, 0.01), 20)]), 5.0, 0.25),
+    t.Product([(t.Gaussian(0.4), 1), (t.PoissonSubsampled(1.0, 0.01), 100), (t.ApproxDP(0.1), 3)]),
+    t.Product([(t.FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 7), (t.PoissonReplaced(0.5, 0.1), 2)]),
 ]
 
 
@@ -85,11 +71,11 @@ def test_a_ledger_charges_no_less_and_hardly_more(part, order):
 
 def test_what_no_finite_divergence_is_known_of():
     for curve in (
-        Product([(Gaussian(0.3), 1)], failure=1e-9),
-        Product([(SecretMixture([0.2, 0.6], [0.5, 0.5]), 1)], failure=1e-9),
-        Grouped(Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), 2),
-        RenyiDP(3.0, 0.1),
-        Gaussian(math.inf),
+        t.Product([(t.Gaussian(0.3), 1)], failure=1e-9),
+        t.Product([(t.SecretMixture([0.2, 0.6], [0.5, 0.5]), 1)], failure=1e-9),
+        t.Grouped(t.Mixture([t.Gaussian(0.1), t.Gaussian(0.5)], [0.5, 0.5]), 2),
+        t.RenyiDP(3.0, 0.1),
+        t.Gaussian(math.inf),
     ):
         assert checked(curve, 4.0) is None, curve
 
@@ -126,7 +112,7 @@ def test_integer_orders_of_poisson_batches():
             for k in range(order + 1)
         )
         truth = mpmath.log(moment) / (order - 1)
-        own = checked(PoissonSubsampled(mu, p), float(order))
+        own = checked(t.PoissonSubsampled(mu, p), float(order))
         assert truth * (1 - DIGITS) <= own <= truth * (1 + CLOSE), (order, mu, p)
 
 
@@ -135,10 +121,10 @@ def test_integrals(order):
     """Of both orders of the data sets, the larger one."""
     one, none = mixed(0.1, 0.8), mixed(0, 0)
     truth = max(log_moment(order, one, none), log_moment(order, none, one)) / (order - 1)
-    own = checked(PoissonSubsampled(0.8, 0.1), order)
+    own = checked(t.PoissonSubsampled(0.8, 0.1), order)
     assert truth * (1 - mpmath.mpf(10) ** -15) <= own <= truth * (1 + CLOSE)
     truth = log_moment(order, one, mixed(0.1, -0.8)) / (order - 1)
-    own = checked(PoissonReplaced(0.8, 0.1), order)
+    own = checked(t.PoissonReplaced(0.8, 0.1), order)
     assert truth * (1 - mpmath.mpf(10) ** -15) <= own <= truth * (1 + CLOSE)
 
 
@@ -158,8 +144,8 @@ def halves(factor, order):
 @pytest.mark.parametrize("order", [pytest.param(1.5, marks=pytest.mark.nightly), 6.5])
 def test_records_that_displace_others(order):
     with mpmath.workdps(30):
-        factor = FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1)
-        turned = FixedSizeSubsampled(0.5, 1.0, 0.7, 0.1)
+        factor = t.FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1)
+        turned = t.FixedSizeSubsampled(0.5, 1.0, 0.7, 0.1)
         truth = max(halves(factor, order), halves(turned, order)) / (order - 1)
     for one in (factor, turned):
         assert truth * (1 - mpmath.mpf(10) ** -15) <= checked(one, order) <= truth * (1 + CLOSE)
@@ -171,7 +157,7 @@ def test_closed_forms(order):
     a, e = mpmath.mpf(order), mpmath.mpf("0.75")
     hit = mpmath.exp(e) / (1 + mpmath.exp(e))
     pure = mpmath.log(hit**a * (1 - hit) ** (1 - a) + (1 - hit) ** a * hit ** (1 - a)) / (a - 1)
-    assert pure * (1 - DIGITS) <= checked(ApproxDP(0.75), order) <= pure * (1 + CLOSE)
+    assert pure * (1 - DIGITS) <= checked(t.ApproxDP(0.75), order) <= pure * (1 + CLOSE)
 
     def laplace(centre):
         return lambda z: mpmath.exp(-abs(z - centre)) / 2
@@ -180,17 +166,17 @@ def test_closed_forms(order):
         return laplace(0)(z) ** a * laplace(e)(z) ** (1 - a)
 
     truth = mpmath.log(mpmath.quad(moment, [-80, -9, 0, e, 9, 80])) / (a - 1)
-    assert truth * (1 - 1e-20) <= checked(Laplace(0.75), order) <= truth * (1 + CLOSE)
+    assert truth * (1 - 1e-20) <= checked(t.Laplace(0.75), order) <= truth * (1 + CLOSE)
     # δ as a function of e^ε, and M = α(α − 1)·∫ e^((α−1)x)·δ(x) dx.
     top = mpmath.exp(e)
 
     def excess(x):
-        t = mpmath.exp(x)
-        inside = (1 - mpmath.sqrt(t / top)) ** 2 / (1 - 1 / top) if x > -e else 1 - t
+        ratio = mpmath.exp(x)
+        inside = (1 - mpmath.sqrt(ratio / top)) ** 2 / (1 - 1 / top) if x > -e else 1 - ratio
         return mpmath.exp((a - 1) * x) * inside
 
     truth = mpmath.log(a * (a - 1) * mpmath.quad(excess, [-200, -20, -e, 0, e])) / (a - 1)
-    assert truth * (1 - 1e-12) <= checked(BoundedRange(0.75), order) <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= checked(t.BoundedRange(0.75), order) <= truth * (1 + 1e-12)
 
 
 def test_the_conversion_is_that_of_the_lemma():

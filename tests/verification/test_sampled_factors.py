@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.tradeoff import (
-    FixedSizeSubsampled,
-    Gaussian,
-    PoissonReplaced,
-    Product,
-    Subsampled,
-    TradeOff,
-)
+from pabi import tradeoff as t
 from pabi.verification.anew.sums import epsilons, least_of
 from pabi.verification.factors.mixtures import Sampled
 from support.certificates import all_refused, refused, with_reading
@@ -50,7 +43,7 @@ def proven(factor, enough=0.0):
 @pytest.mark.parametrize(("mu", "p"), [(0.5, 0.3), (1.0, 0.1), (2.0, 0.02), (3.0, 0.5), (0.2, 0.9)])
 def test_one_replaced_record_against_integration(mu, p):
     """The checker's ε is above the truth, and by little: it goes on to finer grids where an ε is stated."""
-    stated = PoissonReplaced(mu, p).epsilon(DELTA)
+    stated = t.PoissonReplaced(mu, p).epsilon(DELTA)
     found = proven(Sampled("poisson_replaced", p, mu, 1), stated)
     assert delta_of(mu, p, stated) <= DELTA * (1.0 + 1e-9)
     assert delta_of(mu, p, found) <= DELTA
@@ -63,7 +56,7 @@ def test_one_replaced_record_against_integration(mu, p):
 )
 def test_one_zeroed_record_against_its_divergence(norm, other, apart, p):
     """The worse order, whose δ the accountant's own tests have to 40 digits."""
-    truth = FixedSizeSubsampled(norm, other, apart, p)
+    truth = t.FixedSizeSubsampled(norm, other, apart, p)
     stated = truth.epsilon(DELTA)
     factor = Sampled("subsampled", p, apart, 1, norm, other)
     found = proven(factor, stated)
@@ -74,22 +67,22 @@ def test_one_zeroed_record_against_its_divergence(norm, other, apart, p):
 @pytest.mark.parametrize(
     ("curve", "times"),
     [
-        (PoissonReplaced(0.9, 0.01), 1000),
-        (PoissonReplaced(0.5, 0.1), 30),
-        (PoissonReplaced(2.0, 0.02), 50),
-        (FixedSizeSubsampled(0.9, 0.45, 0.45, 0.01), 1000),
-        (FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 30),
-        (FixedSizeSubsampled(0.4, 0.4, 0.6, 0.02), 50),
+        (t.PoissonReplaced(0.9, 0.01), 1000),
+        (t.PoissonReplaced(0.5, 0.1), 30),
+        (t.PoissonReplaced(2.0, 0.02), 50),
+        (t.FixedSizeSubsampled(0.9, 0.45, 0.45, 0.01), 1000),
+        (t.FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 30),
+        (t.FixedSizeSubsampled(0.4, 0.4, 0.6, 0.02), 50),
     ],
     ids=str,
 )
 def test_many_factors_against_the_accountant(curve, times):
     """Which composes losses on a grid, and shares no code with the checker."""
-    low, high = Product([(curve, times)]).epsilon_bounds(DELTA)
+    low, high = t.Product([(curve, times)]).epsilon_bounds(DELTA)
     p = curve.probability
     factor = (
         Sampled("poisson_replaced", p, curve.mu, times)
-        if isinstance(curve, PoissonReplaced)
+        if isinstance(curve, t.PoissonReplaced)
         else Sampled("subsampled", p, curve.apart, times, curve.norm, curve.other)
     )
     assert low <= proven(factor) <= 1.002 * high
@@ -97,7 +90,7 @@ def test_many_factors_against_the_accountant(curve, times):
 
 def test_finer_grids_are_tried_only_as_far_as_is_asked_for():
     factor = Sampled("poisson_replaced", 0.1, 0.5, 30)
-    stated = Product([(PoissonReplaced(0.5, 0.1), 30)]).epsilon(DELTA)
+    stated = t.Product([(t.PoissonReplaced(0.5, 0.1), 30)]).epsilon(DELTA)
     rough = next(epsilons([], [factor], DELTA))
     assert rough == proven(factor) == proven(factor, 2.0 * stated)
     assert stated * 0.99 < proven(factor, stated) < rough
@@ -206,7 +199,7 @@ def test_a_mixture_beside_the_factors_lacks_no_probability(weights):
 @pytest.mark.parametrize("name", ["zeroed", "zeroed, convex"])
 def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
     payload = promised(name).certificate.payload
-    least, _ = TradeOff.from_dict(payload["claim"]["tradeoff"]).epsilon_bounds(DELTA, 1e-4)
+    least, _ = t.TradeOff.from_dict(payload["claim"]["tradeoff"]).epsilon_bounds(DELTA, 1e-4)
     # Ever finer grids are tried, until none is left or the time is over.
     refused(with_reading(payload, least * 0.999, DELTA), "^(reading|time): ")
     assert pabi.verify(with_reading(payload, least * 1.002, DELTA)).ok
@@ -240,7 +233,7 @@ def test_no_two_records_tell_more(tenth):
         if opposite:
             v = mu * v / np.linalg.norm(v)
             w = -v
-        claimed = PoissonReplaced(mu, p)
+        claimed = t.PoissonReplaced(mu, p)
 
         def density(place, p=p):
             at = np.exp(-0.5 * np.square(z - place).sum(axis=-1))
@@ -275,7 +268,7 @@ def epsilon_of(parts, delta):
 def test_a_small_epsilon_at_a_large_delta():
     """At δ just below δ(0) an error of δ, however small, is a large part of ε: finer grids are tried."""
     factors = [Sampled("subsampled", Fraction(5, 11), 0.0320847165402357, 3)]
-    stated = Product([(Subsampled(Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
+    stated = t.Product([(t.Subsampled(t.Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
     assert 0.0 < stated < 3e-4
     found = least_of(epsilons([], factors, 0.01), 0.01, 1.004 * stated)
     assert stated * (1 - 1e-3) <= found <= 1.004 * stated

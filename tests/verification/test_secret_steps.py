@@ -116,17 +116,9 @@ def test_laws_of_few_labels(opposite, displaces):
 
 
 def run(**changes):
-    fields = {
-        "loss": pabi.Loss.unknown(),
-        "n": 1000,
-        "batches": pabi.BallsInBins(100),
-        "epochs": 1,
-        "step_size": 0.1,
-        "clip_norm": 1.0,
-        "noise_multiplier": 2.0,
-        "adjacency": "zero_out",
-    }
-    return pabi.NoisySGD(**{**fields, **changes})
+    fields = {"loss": pabi.Loss.unknown(), "n": 1000, "batches": pabi.BallsInBins(100), "epochs": 1}
+    fields |= {"step_size": 0.1, "clip_norm": 1.0, "noise_multiplier": 2.0}
+    return pabi.NoisySGD(**{**fields, "adjacency": "zero_out", **changes})
 
 
 def varied(steps, values=(2.0, 2.5)):

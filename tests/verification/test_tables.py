@@ -30,16 +30,8 @@ FLAT = Loss.convex(1.0, gradient_bound=1.0)
 
 
 def run_of(batches=None, **changes):
-    given = {
-        "loss": FLAT,
-        "n": 100,
-        "batches": batches or ShuffleOnce(30),
-        "epochs": 3,
-        "step_size": 0.5,
-        "noise_std": 0.1,
-        "diameter": 3.0,
-    }
-    return NoisySGD(**(given | changes))
+    given = {"loss": FLAT, "n": 100, "batches": batches or ShuffleOnce(30), "epochs": 3}
+    return NoisySGD(**(given | {"step_size": 0.5, "noise_std": 0.1, "diameter": 3.0} | changes))
 
 
 def payload_of(run):

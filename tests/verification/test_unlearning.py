@@ -24,16 +24,9 @@ SCHEMES = {
 
 
 def run_with(name, **changes):
-    settings = {
-        "n": 103,
-        "batches": SCHEMES[name],
-        "epochs": 4,
-        "step_size": 0.5,
-        "noise_std": 0.3,
-        "adjacency": "zero_out",
-    } | changes
-    loss = settings.pop("loss", pabi.Loss.logistic(1.0, l2=0.05))
-    return pabi.NoisySGD(loss, **settings)
+    settings = {"loss": pabi.Loss.logistic(1.0, l2=0.05), "n": 103, "batches": SCHEMES[name]}
+    settings |= {"epochs": 4, "step_size": 0.5, "noise_std": 0.3, "adjacency": "zero_out"}
+    return pabi.NoisySGD(**settings | changes)
 
 
 BENT = pabi.Loss.weakly_smooth([(0.9, 1.0)], l2=0.5, gradient_bound=1.0)

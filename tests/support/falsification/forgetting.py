@@ -15,18 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Loss,
-    NoisySGD,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-    Unlearning,
-)
+import pabi
 from support.falsification.mixtures import Mixture
 from support.falsification.quadratic_runs import KINDS as ALL_KINDS
 from support.falsification.quadratic_runs import loss_and_curvatures
@@ -39,7 +28,7 @@ class Forgetting:
     """What is forgotten, the curvatures (n, d) and offsets (n, d) of all records, and after how many of the
     requests each record is withdrawn, (n,): the number of requests for those that stay."""
 
-    unlearning: Unlearning
+    unlearning: pabi.Unlearning
     curvature: np.ndarray
     offsets: np.ndarray
     leaves: np.ndarray
@@ -122,10 +111,10 @@ def random_forgetting(rng, kind: str, order: str, unit: str = "record") -> Forge
     if rng.random() < 0.5:
         noises = noises * rng.uniform(0.3, 2.0, t)
     alike = len(set(etas)) == len(set(noises)) == 1
-    run = NoisySGD(
+    run = pabi.NoisySGD(
         loss,
         n=n,
-        batches=FullBatch() if order == "full" else Cyclic(size),
+        batches=pabi.FullBatch() if order == "full" else pabi.Cyclic(size),
         steps=t,
         step_size=eta if alike else etas,
         noise_std=float(noises[0]) if alike else noises,
@@ -136,7 +125,7 @@ def random_forgetting(rng, kind: str, order: str, unit: str = "record") -> Forge
     later = None
     if rng.random() < 0.3 and sum(k for k, _ in pairs):
         later = eta * rng.uniform(0.3, 1.0, sum(k for k, _ in pairs))
-    unlearning = Unlearning(run, pairs, step_size=later)
+    unlearning = pabi.Unlearning(run, pairs, step_size=later)
     return _on_quadratics(rng, unlearning, lo, hi, bent=single)
 
 
@@ -204,19 +193,19 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     p = float(rng.uniform(0.1, 0.9)) if order == STATED else size / n
     top = float(rng.uniform(0.05, 2.0)) / eta
     schemes = {
-        "shuffle once": ShuffleOnce(size),
-        "reshuffle": Reshuffle(size),
-        "balls in bins": BallsInBins(size),
-        SPARED[0]: ShuffleOnce(size, spare),
-        SPARED[1]: Reshuffle(size, spare),
-        REDRAWN: BallsInBins(size, redraw="epoch"),
-        "fixed size": FixedSize(size),
-        "poisson": Poisson(size),
-        STATED: Poisson(size, probability=p),
+        "shuffle once": pabi.ShuffleOnce(size),
+        "reshuffle": pabi.Reshuffle(size),
+        "balls in bins": pabi.BallsInBins(size),
+        SPARED[0]: pabi.ShuffleOnce(size, spare),
+        SPARED[1]: pabi.Reshuffle(size, spare),
+        REDRAWN: pabi.BallsInBins(size, redraw="epoch"),
+        "fixed size": pabi.FixedSize(size),
+        "poisson": pabi.Poisson(size),
+        STATED: pabi.Poisson(size, probability=p),
     }
     clip = float(np.exp(rng.uniform(-1.0, 1.0)))
-    run = NoisySGD(
-        Loss.convex(top, gradient_bound=clip),
+    run = pabi.NoisySGD(
+        pabi.Loss.convex(top, gradient_bound=clip),
         n=n,
         batches=schemes[order],
         steps=t,
@@ -224,7 +213,7 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
         noise_std=float(np.exp(rng.uniform(-2.0, 1.0))),
         adjacency="zero_out",
     )
-    unlearning = Unlearning(run, [(later, m)])
+    unlearning = pabi.Unlearning(run, [(later, m)])
     leaves = np.where(np.arange(n) < m, 0, 1)
     curvature = np.where(leaves[:, None] == 0, 0.0, float(rng.choice([0.0, top])))
     offsets = np.where(leaves[:, None] == 0, clip, 0.0)

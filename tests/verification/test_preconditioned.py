@@ -52,26 +52,10 @@ def test_accepted_within_five_seconds(name):
     assert EPSILON * (1.0 - 1e-6) <= guarantee.epsilon(DELTA) <= EPSILON
 
 
-FORGED = """
-certificate.parts.0.run.noise_std *= 0.5
-certificate.parts.0.run.noise_std *= 0.999999999999
-certificate.parts.1.run.noise_std *= 0.5
-certificate.parts.1.run.noise_std *= 0.999999999
-certificate.parts.0.run.feature_norm *= 0.5
-certificate.parts.0.run.feature_norm *= 2.0
-certificate.parts.1.run.loss.feature_norm *= 2.0
-certificate.parts.1.run.loss.feature_norm *= 0.5
-certificate.parts.1.run.epochs += 20
-certificate.parts.1.run.clip_norm *= 0.5
-certificate.parts.0.claim.mu *= 1e-3
-del certificate.parts.0
-del certificate.parts.1
-""".strip().splitlines()
-
-
 def test_altered_guarantees_are_refused():
+    """What no edit of a part alone does: those are refused for each kind of part."""
     data = certified("few").to_dict(certificate=True)
-    all_refused(data, [(edit, "") for edit in FORGED])
+    all_refused(data, [(f"del certificate.parts.{i}", "") for i in (0, 1)])
     run = data["certificate"]["parts"][1]
     data["certificate"]["parts"] = [run, run]
     refused(data)

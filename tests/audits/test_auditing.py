@@ -1,7 +1,5 @@
 """Audits as users run them."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

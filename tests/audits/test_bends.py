@@ -1,7 +1,5 @@
 """Others at margin 0: their gradients are those of logistic losses, and laws of runs those of a grid."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ refute what ships. Every coordinate is a model of its own, so that one training 
 partition that is left out lessens what one record moves, and no audit of privacy sees it: the sum does.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

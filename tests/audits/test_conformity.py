@@ -3,8 +3,6 @@
 What is trained here is written anew: row by row, many models side by side.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Instances that are pulled along: their losses are as described, and they cost no more than is promised."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The instances are what the description says, cost what closed forms say, and no more than is promised."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

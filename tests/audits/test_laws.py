@@ -1,7 +1,5 @@
 """The laws of instances against closed forms, mixtures and walks that are computed elsewhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm

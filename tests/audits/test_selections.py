@@ -3,8 +3,6 @@
 Each mistake is refuted with confidence 1 − 10⁻⁶, and the same audit does not refute what ships.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Each mistake is planted in a shipped function and refuted with confidence 1 − 
 a model of its own, or every record has one, one training is as many trainings.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from functools import partial

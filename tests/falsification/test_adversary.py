@@ -1,7 +1,5 @@
 """The search against the accountant: no instance that it finds is less private than is proven."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

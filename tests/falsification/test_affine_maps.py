@@ -1,7 +1,5 @@
 """What the solvers prove is never below what is exactly known, and is met where it can be."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Adversaries of a budget, who choose each release from the outputs before it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -5,8 +5,6 @@ quadratic clipped at C. All steps but the last have next to no noise, so that th
 a Gaussian about the image of a point, and μ the distance of two images over its deviation.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attacks on statistics of columns: all outcomes of levels of tiny tables, and the best test on moments."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

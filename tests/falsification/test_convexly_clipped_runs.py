@@ -5,8 +5,6 @@ bends most just before it. Laws of all batch schemes are known by quadrature (`w
 `random_batches`). Where all residuals are saturated steps are translations, and laws Gaussians about them.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace

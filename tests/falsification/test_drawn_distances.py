@@ -1,7 +1,5 @@
 """Attacks on the law of the distance under random batches: linear losses, whose last iterate is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """No step may push two points further apart than its modulus says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random runs that forget, on quadratics, against what is proven of them from the outside."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

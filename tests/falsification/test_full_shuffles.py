@@ -5,8 +5,6 @@ are listed, and δ of the two outputs is a sum over a fine grid. Two epochs, eac
 the likelihood ratios of two such pairs of outputs.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Payments chosen for all bins together: attacks on the comparison of covariances, and exact runs in bins."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import product

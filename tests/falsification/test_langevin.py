@@ -1,7 +1,5 @@
 """Attacks on what is said of Langevin samplers, exponential mechanisms and the best of several bounds."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -6,8 +6,6 @@ mistakes positions, lengths of batches, schedules, or the diameter, is found out
 is proven of dissipative runs is among the attacks of `test_quadratic_runs`.)
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

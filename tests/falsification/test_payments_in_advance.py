@@ -5,8 +5,6 @@ runs on a line and in the plane, and bent ones on a line, whose pulls come and g
 are made and priced apart from the library (`support.advance`), and so is what a description is taken to say.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from contextlib import suppress

@@ -6,8 +6,6 @@ the released moments and the last weights are Gaussians that it moves by a known
 `preconditioner_` and `coef_` alone.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

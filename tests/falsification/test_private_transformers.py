@@ -5,8 +5,6 @@ same. So what it reveals is known exactly: the distance of all exact answers, in
 not exceed μ of the guarantee, whatever the answers were. Answers are those of the first table.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random runs of noisy SGD on quadratics, against what is proven of them from the outside."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is proven of random batches must not fall below what is exactly true in one dimension."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -4,8 +4,6 @@ The laws are those of `random_batches`; the descriptions say less than there: no
 a fixed vector, only Lipschitz, weakly smooth or dissipative.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Nonconvex losses with Hölder gradients: how far a step stretches, and what is proven of runs."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -9,8 +9,6 @@ data sets in the direction that tells them apart. With r² = Σ(ρ/σ)², and f 
 All laws are exact: probabilities of the cells of the grid, but for what is far away and only hides.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attacks on released second moments: with the best test on the worst pair, and with odd numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

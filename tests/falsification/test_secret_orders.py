@@ -1,7 +1,5 @@
 """Secret batches of quadratics: records in random bins, and fresh permutations with latest uses."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

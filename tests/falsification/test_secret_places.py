@@ -1,7 +1,5 @@
 """A record whose place stays secret: attacks on the comparison of mixtures, and on balls in bins."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

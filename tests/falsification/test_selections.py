@@ -1,7 +1,5 @@
 """Attacks on private selection: exact laws of the best run never reveal more than is proven."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Secret batches of clipped, nonconvex and walled-in training on a line, against exact laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

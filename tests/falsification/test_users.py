@@ -1,7 +1,5 @@
 """Attacks with several records of one user: they break what is claimed of a record, never of a user."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is proven of steps that are not linear must not fall below what is exactly true in one dimension."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from dataclasses import replace

@@ -9,8 +9,6 @@ radius, and with τ moved from the centre to the radius, to
 At the end both are 0, and μ² = Σ((|ν| + ζ)/σ)².
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ values are replaced by their means: by Jensen's inequality that is below the tru
 small.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

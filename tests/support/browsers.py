@@ -4,8 +4,6 @@ Tests that need them are skipped, and say so, where they are not installed: `.ci
 `make test` axe-core, where it can.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

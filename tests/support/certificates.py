@@ -1,7 +1,5 @@
 """Runs of every kind and their certificates; certificates that are forged by an edit, written as a line."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -9,8 +9,6 @@ once, and after a kill it has to be the one before. Killed are processes of work
 started, and processes that train, which are started again to go on from their checkpoints.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import hashlib

@@ -1,7 +1,5 @@
 """Small clusters for tests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ folder that is named by a digest of the sources, so that none outlives a change 
 it. Where `PABI_TESTS_KEPT` is empty nothing is kept.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """A folder that a crowd of commands shares, what they do there, and what must be true of it afterwards."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -4,8 +4,6 @@ Every command is a fork of this process, which has imported all that commands im
 files, exit status and both streams are those of a command; only the interpreter does not start anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

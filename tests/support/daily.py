@@ -6,8 +6,6 @@ What a case takes of the processor was measured, and stands in `seconds.json`: a
 a share of a second a day; one marked nightly, of which there are thousands, still less often.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import math

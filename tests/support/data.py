@@ -1,7 +1,5 @@
 """Public data sets that some tests use; they are not part of the repository."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -4,8 +4,6 @@ For machines on which all cases take too long. Which cases are run depends on th
 that lines of a matrix try others. What draws its examples by itself tries ten.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import defaultdict
 

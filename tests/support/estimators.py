@@ -1,7 +1,5 @@
 """The private estimators, which tests of what they share go through, and small problems for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

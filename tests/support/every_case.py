@@ -1,7 +1,5 @@
 """Cases that cost little, tried one after the other in one test, and refusals that name a field."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """A table and estimators that can forget rows of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

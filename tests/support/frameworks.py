@@ -1,7 +1,5 @@
 """Frameworks that pabi works with and does not need: without one its tests are skipped, but on CI."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

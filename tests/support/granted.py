@@ -1,7 +1,5 @@
 """What the kernel makes of one analysis of a description."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

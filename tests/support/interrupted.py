@@ -1,7 +1,5 @@
 """What may happen to a file at any moment: its writer is killed, or a bit of it changes."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

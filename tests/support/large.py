@@ -1,7 +1,5 @@
 """The same table as every source of a large one."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -1,7 +1,5 @@
 """The last iterate of a run with random batches in which one record alone has a gradient, as a mixture."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Guarantees of known μ for tests of ledgers, and processes that spend and are killed."""
 
-from __future__ import annotations
-
 import functools
 import math
 import os

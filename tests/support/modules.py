@@ -1,7 +1,5 @@
 """Modules of PyTorch, datasets and runs that the tests of `pabi.integrations.torch` share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

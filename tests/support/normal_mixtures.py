@@ -1,8 +1,6 @@
 """Two mixtures of normal laws N(m, 1), ((weight, m), …) each, whose likelihood ratio increases: all that
 they reveal, in many digits."""
 
-from __future__ import annotations
-
 import functools
 import math
 

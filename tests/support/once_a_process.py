@@ -1,7 +1,5 @@
 """What tests ask for very often and what depends on nothing but its arguments, made once a process."""
 
-from __future__ import annotations
-
 import functools
 
 import pytest

@@ -2,8 +2,6 @@
 
 # ruff: noqa: E402  (imports that need the framework come after the line that asks for it)
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of two lists of cases: enough of them always, all at night."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

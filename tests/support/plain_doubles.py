@@ -3,8 +3,6 @@
 It has to be loaded before pabi is, and refuses to be otherwise: names that were bound would keep theirs.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every public name of the package, and what it stands for."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Iterator

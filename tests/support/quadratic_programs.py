@@ -1,7 +1,5 @@
 """The least cost of payments that hide what a record adds to a distance, as a quadratic program."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run files for the command line, as tables and as text, and strict JSON."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scripts of the documentation and the examples, which are in no package."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from types import ModuleType

@@ -1,7 +1,5 @@
 """A table of people, its schema, and the command line in the current folder."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import sys

@@ -4,8 +4,6 @@ Where everybody knows the order of batches, a run with `clipping="coordinates"` 
 as it has coordinates, and each is what `narrow` describes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

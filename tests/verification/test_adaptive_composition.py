@@ -1,7 +1,5 @@
 """Certificates of ledgers: what proves a budget, and what does not."""
 
-from __future__ import annotations
-
 import json
 import math
 

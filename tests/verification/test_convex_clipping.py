@@ -1,8 +1,6 @@
 """Certificates of runs on convexly clipped losses: honest ones verify, altered ones do not; and what the
 checker derives of such a loss, against the accountant, whose own tests have the truth."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The verifier on plans with the law of a distance."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

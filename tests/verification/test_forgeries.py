@@ -4,8 +4,6 @@ The places, edits and the judge of what is accepted are in `support.falsificatio
 by day, of every kind of place and edit; `make nightly` tries more.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Certificates of groups and of users: honest ones are accepted, altered ones are not."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

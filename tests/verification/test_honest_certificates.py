@@ -1,7 +1,5 @@
 """What the library proves the checker accepts: certificates of every kind of run, in every form."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What strangers may write into files: these were once accepted, or took long or much."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Joint payments: what the checker asks for, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from functools import cache, partial
 

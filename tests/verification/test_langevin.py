@@ -1,7 +1,5 @@
 """Certificates of chains, diffusions and exponential mechanisms: accepted, and refused when altered."""
 
-from __future__ import annotations
-
 import pytest
 
 import pabi

@@ -1,7 +1,5 @@
 """Certificates of records that are in no batch, and of bins that are drawn anew in every epoch."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

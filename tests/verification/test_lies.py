@@ -3,8 +3,6 @@
 Every single edit, judged by whether what is accepted is true, is in `test_forgeries`.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from fractions import Fraction

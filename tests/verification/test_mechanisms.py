@@ -1,8 +1,6 @@
 """Releases of noisy numbers (second moments, statistics of columns, an accuracy): costs in exact arithmetic,
 certificates that are accepted, and refused when altered."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

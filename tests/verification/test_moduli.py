@@ -6,8 +6,6 @@ proves, agree with the replay, and refuse every change that makes a certificate 
 accepts must be one that the replay grants as well.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """One clock stands over a verification: over the accountant, and over all that is asked of a file."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Payments in advance: honest certificates are accepted, and those that claim or pay less are not."""
 
-from __future__ import annotations
-
 import functools
 import json
 

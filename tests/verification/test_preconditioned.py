@@ -1,7 +1,5 @@
 """Certificates of a release of second moments and the training after it: accepted, refused when altered."""
 
-from __future__ import annotations
-
 import functools
 import time
 

@@ -1,7 +1,5 @@
 """Certificates of private selections: honest ones are accepted, and each altered number is refused."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

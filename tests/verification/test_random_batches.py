@@ -5,8 +5,6 @@ Certificates are built by hand from it, with payments that nobody would choose, 
 library. A certificate must be accepted if it claims what the replay needs, and refused if it claims less.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -1,7 +1,5 @@
 """The ε at δ of a verdict: the stated one where it is proven, the same in Python and on the command line."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """The checker's Rényi divergences: against exact numbers, and never above what a ledger charges."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -3,8 +3,6 @@
 The oracle goes step by step in rational arithmetic, straight from the recursion.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

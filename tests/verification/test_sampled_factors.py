@@ -1,8 +1,6 @@
 """Steps with random batches of which one record is replaced or zeroed: what the checker asks for of each, and
 what it makes of it."""
 
-from __future__ import annotations
-
 import functools
 import math
 from fractions import Fraction

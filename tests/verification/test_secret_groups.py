@@ -1,7 +1,5 @@
 """Secret groups: honest certificates are accepted, and those that claim less or another proof are not."""
 
-from __future__ import annotations
-
 import functools
 import json
 

@@ -1,7 +1,5 @@
 """Secret places: what the checker asks for, what it refuses, and what it makes of the mixtures."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from functools import partial

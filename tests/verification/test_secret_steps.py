@@ -1,7 +1,5 @@
 """Secret steps: what the checker makes of them, what it asks for and what it refuses."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

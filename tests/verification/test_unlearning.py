@@ -1,7 +1,5 @@
 """Certificates of forgetting: honest ones are accepted, altered ones refused."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

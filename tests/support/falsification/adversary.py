@@ -6,8 +6,6 @@ whose size is halved when none helps. It finds what a proof that forgets somethi
 finds nothing proves nothing, which is why wrong claims are searched by its side.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ one that nobody has proven. Their optima are exact where slopes are linear; thos
 nonlinear moduli may be improved upon by 1 %.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -1,7 +1,5 @@
 """What the library says of a run, beside what is true."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import ndtr
 

@@ -1,7 +1,5 @@
 """Edits of JSON: at a place, what stands there ↦ what shall stand there."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

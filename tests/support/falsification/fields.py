@@ -4,8 +4,6 @@ A `Case` is a loss, fields that it describes truly, and what a step does with th
 gradients, each clipped, a regulariser, and batches that are not full.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Refusals are right. What is accepted must claim no less than what the accountant
 description (`altered_oracle`), or state the honest proof in other words.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

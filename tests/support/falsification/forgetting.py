@@ -7,8 +7,6 @@ sides of the comparison have the same slopes from then on, and for known batches
 Gaussians of one variance.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Honest files: those that version 0.1.0 wrote, and small ones of the present version."""
 
-from __future__ import annotations
-
 import functools
 import json
 import tempfile

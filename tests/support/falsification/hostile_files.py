@@ -4,8 +4,6 @@
 each as JSON.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import resource

@@ -1,7 +1,5 @@
 """Short runs of noisy SGD on losses of a margin, one feature a record, and what their descriptions say."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

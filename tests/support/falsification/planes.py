@@ -5,8 +5,6 @@ and two classes against the rest on one. All that is integrated is analytic, so 
 right to many digits. A mixture of Gaussians on a grid is a product of matrices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -7,8 +7,6 @@ probabilities are sums of normal ones (`random_batches.divergences`). So what is
 for quadrature.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """Runs of noisy SGD on quadratics: every step is affine, so that the last iterates are Gaussians, or mixtures
 of them under a secret order."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

@@ -15,8 +15,6 @@ the truth smaller.
 Nothing here comes from the library's accountant; `Instance.run` describes the same thing to it.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -11,8 +11,6 @@ A wave is 1-Lipschitz, and so is a cut, which keeps M. The minus sign is the wor
 x + e·ψ(x) moves a symmetric pair at distance δ to δ + e·M·δ^p, or to δ + 2e·bound where that is less.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

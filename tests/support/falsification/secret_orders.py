@@ -14,8 +14,6 @@ record 0 does not count.
 their statements: an average of normal forms, each solved by the library as an iteration of its own.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass, replace

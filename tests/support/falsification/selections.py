@@ -1,7 +1,5 @@
 """Exact private selections: the law of the best of K runs, computed without the library."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

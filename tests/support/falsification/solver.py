@@ -1,7 +1,5 @@
 """What the solver for moduli of any shape proves, whether or not an analysis uses it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ the run is a `Walk` of known steps; over the secret it is an `Average` of walks,
 the multinomial weights. A bin with more than `cap` records is empty.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

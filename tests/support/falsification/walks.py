@@ -10,8 +10,6 @@ symmetrically; `Training`, noisy gradient descent on cyclic batches of losses wi
 and anything else that can say its steps. Nothing here comes from the library's accountant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -10,8 +10,6 @@ a solver finds may be short of its optimum by the tolerances that the theory sta
 as far as there is time, and prints what came of them as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -4,8 +4,6 @@ Edges are a record or a step alone, step sizes next to where a step stops shrink
 every shape, and numbers that are far too small or too large.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

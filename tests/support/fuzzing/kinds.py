@@ -4,8 +4,6 @@ A question has a guarantee, and others that must not cost less or more: with mor
 step, a trial or a member of a group more. Both hold of every proof, since what was one remains one.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace

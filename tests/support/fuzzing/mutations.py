@@ -1,7 +1,5 @@
 """Mutations of honest files, each a pure function of a seed: of bytes, and of what looks like a token."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

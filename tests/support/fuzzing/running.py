@@ -4,8 +4,6 @@
 far as there is time, and prints what came of them as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

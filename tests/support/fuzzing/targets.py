@@ -4,8 +4,6 @@ A reader returns, or raises one InvalidInput of one line. Seals are put right af
 ledgers and checksums of archives, as whoever writes a file would do it: behind them is what reads.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import json

@@ -10,7 +10,7 @@ from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.analyses import composition, secret_order
 from pabi.account.best import outcomes
 from pabi.numbers.errors import NotApplicable
-from support.granted import granted
+from support.certificates import granted
 
 DELTA = 1e-5
 

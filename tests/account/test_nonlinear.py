@@ -15,8 +15,8 @@ from pabi.account.facts.step_moduli import shapes
 from pabi.account.shifts.nonlinear import _Problem, solve
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
+from support.certificates import granted
 from support.every_case import every
-from support.granted import granted
 
 from .closed_forms import least
 

@@ -10,7 +10,7 @@ import pytest
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicable, Poisson
 from pabi.account.analyses import composition, nonlinear_shifts, shifted_interpolation
 from pabi.account.best import outcomes
-from support.granted import granted
+from support.certificates import granted
 from support.pairs import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -13,8 +13,8 @@ from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
 from pabi.numbers.errors import NotApplicable
 from support.advance import best, one_sided
+from support.certificates import granted
 from support.every_case import every
-from support.granted import granted
 
 DELTA = 1e-5
 

@@ -15,8 +15,8 @@ from pabi.account.analyses import shifted_interpolation
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.shifts.epochs import Record, cyclic, energy_of, record, solve_schedule
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
+from support.certificates import granted
 from support.every_case import every, refused
-from support.granted import granted
 from support.quadratic_programs import least_payments
 
 QP = 1e-8  # to which programs are solved

@@ -10,7 +10,7 @@ from pabi import BallsInBins, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
 from pabi.account.best import outcomes
 from pabi.tradeoff import Product
-from support.granted import granted
+from support.certificates import granted
 
 DELTA = 1e-5
 EPSILONS = (0.0, 0.1, 0.5, 1.0)

@@ -21,13 +21,13 @@ from pabi.account.best import outcomes
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff.guarantee import Guarantee
 from support.advance import Course, best, forward, one_sided
+from support.certificates import granted
 from support.falsification.claims import EPSILONS, deltas
 from support.falsification.claims import gaussian_delta as delta
 from support.falsification.margins import Margins, Shuffled, random_margins
 from support.falsification.planes import Planar, random_planar
 from support.falsification.pulled_lines import ERROR, Bent, Ramp, Step, clipped, last_laws, soft
 from support.falsification.random_batches import divergences
-from support.granted import granted
 
 ROUNDING = 1.0 + 1e-9
 AT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0, 2.0])  # ε in units of μ

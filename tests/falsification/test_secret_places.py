@@ -11,10 +11,10 @@ from scipy.stats import norm
 import pabi
 from pabi.account.analyses import secret_order
 from pabi.tradeoff import SecretMixture
+from support.certificates import granted
 from support.falsification.claims import EPSILONS, ROUNDING, deltas, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import Quadratics, random_quadratics, reshuffled, thrown
-from support.granted import granted
 
 KINDS = ["alike", "mixed", "telling"]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pabi
 from pabi import Cyclic, Loss, NoisyIteration, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.numbers import encoding
+from pabi.verification.granting import grant
 from support.falsification.edits import is_packed
 
 DELTA = 1e-3
@@ -26,6 +27,11 @@ def accepted(guarantee):
     assert verdict.ok, verdict.reason
     assert read.verified
     return verdict
+
+
+def granted(apply, description, delta, position=None):
+    """What the kernel makes of one analysis. Raises NotApplicable as that does, and Refused."""
+    return grant(description, apply(description, delta, position), position)
 
 
 def refused(payload, *words):
@@ -302,4 +308,4 @@ def guarantee_of(name, position=None):
 
 def payload_of(name, position=None):
     """A fresh copy of the certificate's JSON object, by way of its text."""
-    return json.loads(guarantee_of(name, position).certificate.to_json())
+    return guarantee_of(name, position).certificate.payload

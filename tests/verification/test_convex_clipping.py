@@ -2,7 +2,6 @@
 checker derives of such a loss, against the accountant, whose own tests have the truth."""
 
 import itertools
-import json
 from fractions import Fraction
 
 import pytest
@@ -70,7 +69,7 @@ def test_these_cost_more_and_are_refused(loss, edit):
     """At the longest step that does not expand; so that the test above compares something."""
     step_size = 2.0 / loss.effective_curvature(0.3, "residual")[1]
     guarantee = run_of(loss, step_size=step_size).guarantee(1e-3)
-    payload = json.loads(guarantee.certificate.to_json())
+    payload = guarantee.certificate.payload
     assert pabi.verify(payload).ok
     changed = forged(payload, f"run.{edit}")
     assert from_dict(changed["run"]).guarantee(1e-3).epsilon(1e-3) > guarantee.epsilon(1e-3)

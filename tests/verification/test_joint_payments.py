@@ -10,8 +10,7 @@ import pabi
 from pabi.account.analyses import joint
 from pabi.numbers import encoding
 from support.allocations import run_in_bins
-from support.certificates import all_refused, forged, refused
-from support.granted import granted
+from support.certificates import all_refused, forged, granted, refused
 
 DELTA = 1e-5
 run = partial(run_in_bins, noise_multiplier=2.0)
@@ -28,7 +27,7 @@ RUNS = {
 
 @cache
 def payload_of(name):
-    return json.loads(granted(joint.apply, run(**RUNS[name]), DELTA).certificate.to_json())
+    return granted(joint.apply, run(**RUNS[name]), DELTA).certificate.payload
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -23,13 +23,13 @@ from support.certificates import (
     POSITIVE,
     RUNS,
     forged,
+    granted,
     guarantee_of,
     payload_of,
     refused,
     sgd,
 )
 from support.falsification.altered_oracle import wrong_with
-from support.granted import granted
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

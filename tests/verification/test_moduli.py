@@ -7,7 +7,6 @@ accepts must be one that the replay grants as well.
 """
 
 import functools
-import json
 import math
 from fractions import Fraction
 from unittest import mock
@@ -25,9 +24,8 @@ from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
 from pabi.verification.derivation import ClippedGradients
 from pabi.verification.losses import least_of
-from support.certificates import all_refused, forged, forgeries, refused
+from support.certificates import all_refused, forged, forgeries, granted, refused
 from support.falsification.edits import at, is_number, places
-from support.granted import granted
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -273,7 +271,7 @@ def guarantee_of(name, position=None):
 
 
 def payload_of(name, position=None):
-    return json.loads(guarantee_of(name, position).certificate.to_json())
+    return guarantee_of(name, position).certificate.payload
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -497,7 +495,7 @@ def bare_guarantee(name):
 
 
 def bare_payload(name):
-    return json.loads(bare_guarantee(name).certificate.to_json())
+    return bare_guarantee(name).certificate.payload
 
 
 def value_of(modulus, z, infinite=mpmath.inf):
@@ -671,7 +669,7 @@ def sampled_guarantee(name):
 
 
 def sampled_payload(name):
-    return json.loads(sampled_guarantee(name).certificate.to_json())
+    return sampled_guarantee(name).certificate.payload
 
 
 def factors_needed(payload):

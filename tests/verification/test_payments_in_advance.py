@@ -1,7 +1,6 @@
 """Payments in advance: honest certificates are accepted, and those that claim or pay less are not."""
 
 import functools
-import json
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ from pabi import Cyclic, FullBatch, Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import advance, secret_order
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import Refused
-from support.certificates import all_refused, forged, refused
-from support.granted import granted
+from support.certificates import all_refused, forged, granted, refused
 
 DELTA = 1e-5
 
@@ -65,7 +63,7 @@ def guarantee_of(name, position=None):
 
 
 def payload_of(name, position=None):
-    return json.loads(guarantee_of(name, position).certificate.to_json())
+    return guarantee_of(name, position).certificate.payload
 
 
 @pytest.mark.parametrize("name", RUNS)

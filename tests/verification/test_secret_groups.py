@@ -9,8 +9,7 @@ import pytest
 import pabi
 from pabi import Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
-from support.certificates import all_refused, forged, refused, with_reading
-from support.granted import granted
+from support.certificates import all_refused, forged, granted, refused, with_reading
 
 DELTA = 1e-5
 
@@ -42,7 +41,7 @@ def guarantee_of(name):
 
 
 def payload_of(name):
-    return json.loads(guarantee_of(name).certificate.to_json())
+    return guarantee_of(name).certificate.payload
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -14,8 +14,7 @@ from pabi.verification.bounds import JointBound
 from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.factors.mixtures import SecretMixtures
 from support.allocations import run_in_bins
-from support.certificates import all_refused
-from support.granted import granted
+from support.certificates import all_refused, granted
 
 DELTA = 1e-5
 run = partial(run_in_bins, n=100, epochs=4)
@@ -41,7 +40,7 @@ def test_what_is_proposed_is_granted(name):
 
 def payload_of(**changes):
     guarantee = granted(secret_order.secret_place, run(**changes), DELTA)
-    return json.loads(guarantee.certificate.to_json())
+    return guarantee.certificate.payload
 
 
 FORGED = """
@@ -77,10 +76,10 @@ def test_the_failure_cannot_be_left_out():
 
 
 def test_orders_that_move_others_prove_nothing_secret():
-    shuffled = json.loads(run(batches=pabi.ShuffleOnce(20)).guarantee(DELTA).certificate.to_json())
+    shuffled = run(batches=pabi.ShuffleOnce(20)).guarantee(DELTA).certificate.payload
     shuffled["theorem"] = "secret place"
     assert "those of others" in pabi.verify(shuffled).reason
-    cyclic = json.loads(run(batches=pabi.Cyclic(20)).guarantee(DELTA).certificate.to_json())
+    cyclic = run(batches=pabi.Cyclic(20)).guarantee(DELTA).certificate.payload
     cyclic["theorem"] = "secret place"
     assert not pabi.verify(cyclic).ok
 

@@ -19,9 +19,8 @@ from pabi.verification.anew.allocations import Orders
 from pabi.verification.factors.allocations import Allocation, Allocations, LabelGroup
 from pabi.verification.granting import grant
 from support.allocations import KINDS, delta_of_few, delta_with_hub, orders
-from support.certificates import all_refused, forged, refused, with_reading
+from support.certificates import all_refused, forged, granted, refused, with_reading
 from support.every_case import every
-from support.granted import granted
 
 DELTA = 1e-5
 
@@ -169,7 +168,7 @@ def guarantee_of(name):
 
 
 def payload_of(name):
-    return json.loads(guarantee_of(name).certificate.to_json())
+    return guarantee_of(name).certificate.payload
 
 
 LONG = ("a shuffle and a half",)  # composed of a shuffle without a spare place

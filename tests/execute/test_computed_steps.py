@@ -35,6 +35,7 @@ from pabi.execute.hiding import walk_of
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.sums import additions_of_blocks
 from pabi.learn import train
+from pabi.numbers import rounding
 from pabi.sampling import langevin, mean_gradient
 from support.every_case import every, refused
 from support.execution import Crash
@@ -445,16 +446,14 @@ def test_singular_values_are_thresholded_as_near_as_bounded(monkeypatch, shape, 
     """Whoever decomposes: what is wrong is found, and done again in many digits."""
     rng, map_of = np.random.default_rng(3), prox.nuclear_norm(0.6)
     monkeypatch.setattr(np.linalg, "svd", skewed(*wrong))
-    again, by_rotations = [], pabi.describe.prox._by_rotations
-    monkeypatch.setattr(
-        pabi.describe.prox, "_by_rotations", lambda *a: again.append(1) or by_rotations(*a)
-    )
+    again, by_rotations = [], rounding._by_rotations
+    monkeypatch.setattr(rounding, "_by_rotations", lambda *a: again.append(1) or by_rotations(*a))
     for scale in (1e-200, 1.0, 1e200):
         for x in (rng.normal(size=shape), np.ones(shape), alike(rng.normal(size=shape))):
             with mpmath.workdps(60):
                 exact = thresholded(x * scale, mpmath.mpf(0.5 * scale) * mpmath.mpf(0.6))
                 gap = mpmath.norm(mpmath.matrix(map_of(x * scale, 0.5 * scale).tolist()) - exact)
-                least = pabi.describe.prox.thresholds_off(*x.shape)
+                least = rounding.thresholds_off(*x.shape)
                 assert gap <= least * mpmath.norm(mpmath.matrix((x * scale).tolist()))
     assert bool(again) == bool(wrong) or (wrong == ("turned",) and 1 in shape)
 

@@ -35,7 +35,6 @@ from pabi.describe.prox import (
     l2,
     nuclear_norm,
     simplex,
-    thresholds_off,
 )
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
@@ -44,7 +43,7 @@ from pabi.execute.hiding import RARE, Walk, hides, walk_of
 from pabi.execute.noise import OF_A_STEP, StepNoise
 from pabi.execute.records import MOST_ROWS
 from pabi.execute.sums import additions_of_blocks, least_move, noise_factor
-from pabi.numbers.rounding import HALF_ULP, Array
+from pabi.numbers.rounding import HALF_ULP, Array, thresholds_off
 from pabi.tradeoff.guarantee import Guarantee
 
 _UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²

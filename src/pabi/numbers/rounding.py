@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -370,3 +371,69 @@ def row_norms(vectors: Array) -> Array:
     peak = np.max(np.abs(columns), axis=0)
     unit = columns / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)
     return np.asarray(peak * np.sqrt(added(np.square(unit))))
+
+
+# Soft thresholding, of numbers and of singular values.
+
+
+def soft(x: Array, threshold: float) -> Array:
+    """x minus its projection on a box (Moreau's decomposition): soft thresholding."""
+    return x - np.clip(x, -threshold, threshold)
+
+
+def thresholds_off(rows: int, columns: int) -> float:
+    """What computed soft thresholding of singular values is off by at most, over the norm of the matrix."""
+    return 4.0 * (rows + columns + 8.0) * (min(rows, columns) + 4.0) * HALF_ULP
+
+
+def thresholded(x: Array, threshold: float) -> Array:
+    """The matrix with its singular values thresholded softly, off by `thresholds_off` of it at most.
+
+    How far a decomposition USVᵀ is from x, and U and V from orthogonal ones, is measured; whoever computed it
+    need not be believed (docs, "Theory", 9, Lemma 59e).
+    """
+    m, n = x.shape
+    k = min(m, n)
+    try:
+        left, values, right = np.linalg.svd(x, full_matrices=False)
+    except np.linalg.LinAlgError:  # it did not converge, which nobody is to see
+        return _by_rotations(x, threshold)
+    size, one = float(np.linalg.norm(values)), np.eye(k)
+    askew = np.linalg.norm(left.T @ left - one) + np.linalg.norm(right @ right.T - one)
+    askew += 1.1 * (m + n + 4) * k * HALF_ULP  # what sums of products may be off by
+    products = 1.1 * (k + 4) * math.sqrt(k) * HALF_ULP * size
+    missed = np.linalg.norm(x - (left * values) @ right) + 2.0 * products + 2.1 * askew * size
+    if not 1.01 * missed <= thresholds_off(m, n) * np.linalg.norm(x):
+        return _by_rotations(x, threshold)
+    return np.asarray((left * soft(values, threshold)) @ right)
+
+
+def _by_rotations(x: Array, threshold: float) -> Array:
+    """The same from 300 bits, by rotations of two columns at a time until all are orthogonal (Jacobi,
+    Hestenes): with xV = US, it is US·max(0, 1 − threshold/S)·Vᵀ."""
+    from flint import arb, ctx  # heavy to load, and hardly ever needed
+
+    if x.shape[0] < x.shape[1]:
+        return _by_rotations(x.T, threshold).T
+    m, n = x.shape
+    with ctx.workprec(320):
+        number, middle = np.vectorize(arb, otypes=[object]), np.frompyfunc(arb.mid, 1, 1)
+        both, turned = number(np.concatenate([x, np.eye(n)])), True
+        least = number(x.ravel()) @ number(x.ravel()) * arb(2) ** -250  # of products that count
+        while turned:
+            turned = False
+            for i, j in combinations(range(n), 2):
+                a, b = both[:, i].copy(), both[:, j].copy()
+                square, other, product = (
+                    middle(p[:m] @ q[:m]) for p, q in ((a, a), (b, b), (a, b))
+                )
+                if abs(product) > least:
+                    zeta = (other - square) / (2 * product)
+                    tangent = 1 / (abs(zeta) + (1 + zeta * zeta).sqrt()) * (1 if zeta >= 0 else -1)
+                    cosine = 1 / (1 + tangent * tangent).sqrt()
+                    both[:, i] = middle(cosine * (a - tangent * b))
+                    both[:, j] = middle(cosine * (b + tangent * a))
+                    turned = True
+        lengths = [(both[:m, i] @ both[:m, i]).sqrt() for i in range(n)]
+        shares = [1 - threshold / length if length > threshold else arb(0) for length in lengths]
+        return np.asarray((both[:m] * shares) @ both[m:].T, dtype=np.float64)

@@ -420,10 +420,10 @@ class _LastEpoch:
         return average([r.mu for r, _ in solved], weights).epsilon(delta)
 
     def _solved(self, where: tuple[int, int] | None, weight: Fraction, resting: Resting) -> Solved:
-        then, own = (), np.zeros(self.view.run.steps - self.first)
+        then = () if where is None else (self.first + where[1],)
+        own = np.zeros(self.view.run.steps - self.first)
         if where is not None:
-            then = (self.first + where[1],)
-            own[where[1]] = self.view.standing(self.first + where[0], *then)
+            own[where[1]] = self.view.standing(*(self.first + end for end in where))
         uses = Uses(self.view.period - 1, self.older, then)
         record = derived(self.view, uses, own, self.first, float(resting.r[-1]))
         return record._replace(paid=resting.cost), Case(uses, weight, (where,))

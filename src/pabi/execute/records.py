@@ -271,10 +271,7 @@ class Records:
             total[-1] += self.intercept_scaling * weight.sum(axis=0)
         if block.scale is not None:
             weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
-        if self.sparse:
-            total[: self.d] += block.features.T @ weight
-        else:
-            add_weighted_sum(block.features, weight, total[: self.d])
+        self._add_product(block.features, weight, total[: self.d])
 
     def _product(self, features: Any, theta: Array, anywhere: bool) -> Array:
         """`features` @ `theta`, which may be overwritten."""
@@ -284,6 +281,13 @@ class Records:
             return predictors(features, theta)
         subscripts = "ij,j->i" if theta.ndim == 1 else "ij,kj->ik"
         return by_row(subscripts, features, np.ascontiguousarray(theta.T))
+
+    def _add_product(self, features: Any, weight: Array, total: Array) -> None:
+        """Adds `features`ᵀ @ `weight` to `total`. (On a device both products are others.)"""
+        if self.sparse:
+            total += features.T @ weight
+        else:
+            add_weighted_sum(features, weight, total)
 
     # Reading.
 

@@ -17,7 +17,7 @@ from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
-from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
+from pabi.tradeoff.base import FARTHEST, Orientation, TradeOff, decode, encode, supported
 from pabi.tradeoff.common import Common
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import pair_above
@@ -43,7 +43,6 @@ _STATED = 2e-4  # relative: by how much ε is raised
 _STATED_COMMON = 1.5e-3
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
 _POINTS, _FEWER = 24, 15  # of a pair's grid on the scale of its losses; with a hub
-_FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
 
@@ -287,7 +286,7 @@ class RandomAllocation(TradeOff):
         tolerance: float,
     ) -> float:
         seen = in_sight.delta(epsilon)
-        if not labels or epsilon > _FARTHEST or seen == 0.0:
+        if not labels or epsilon > FARTHEST or seen == 0.0:
             return seen
         try:
             if self.common:
@@ -361,7 +360,7 @@ class RandomAllocation(TradeOff):
         return _PROFILES(self, self._computed)
 
     def _computed(self) -> tuple[Array, tuple[Array, ...]]:
-        most, scale = min(self._seen._epsilon(_ENDS), _FARTHEST), self._scale
+        most, scale = min(self._seen._epsilon(_ENDS), FARTHEST), self._scale
         if not 0.0 < scale < math.inf:
             return np.zeros(1), (np.array([scale]),) * len(self._gains)
 
@@ -377,10 +376,9 @@ class RandomAllocation(TradeOff):
     def _pairs(self) -> tuple[Pair, ...]:
         epsilon, deltas = self._profile
         # What one order says at ε the other says at -ε.
-        others = deltas[::-1]
         return tuple(
             _Above(**vars(pair_above(epsilon, own, other)))
-            for own, other in zip(deltas, others, strict=True)
+            for own, other in zip(deltas, deltas[::-1], strict=True)
         )
 
     def _tradeoff(self, alpha: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from flint import arb, ctx, fmpq
 
@@ -95,7 +95,7 @@ def randomised_response(noise: float, answers: int, *, blank: bool = False) -> T
         return PrivacyLossDistribution([float(x) for x in one], [float(x) for x in other])
     if k == 2:
         with ctx.workprec(_BITS):
-            return ApproxDP(gaussian.upper(arb(_ratio(true / each)).log()))
+            return ApproxDP(gaussian.upper(arb(fmpq(*(true / each).as_integer_ratio())).log()))
     rest = float((k - 2) * each)
     return PrivacyLossDistribution(
         [float(true), float(each), rest], [float(each), float(true), rest]
@@ -144,7 +144,3 @@ def discrete_laplace(parameter: float, sensitivity: int) -> TradeOff:
         p = [float(x.mid()) for x in (ends, *inner, ends * (-steps * ball).exp())]
     # Moved the other way, the least integers become the greatest.
     return PrivacyLossDistribution(p, p[::-1])
-
-
-def _ratio(x: Fraction) -> Any:
-    return fmpq(x.numerator, x.denominator)

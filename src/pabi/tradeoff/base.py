@@ -101,6 +101,8 @@ def levels(epsilon: Array, delta: Array) -> Array:
     return np.asarray((1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS))
 
 
+# The largest ε of grids and arrays: products of e^600 and a few probabilities are doubles.
+FARTHEST = 600.0
 RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ import scipy  # its parts are loaded on first use
 from pabi.numbers.locking import tick
 from pabi.numbers.mixtures import TOTAL
 from pabi.numbers.rounding import Array
+from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.convolution import OUTSIDE, Sum, Term, transformed
 from pabi.tradeoff.grids import Losses
 from pabi.tradeoff.labels import Difference, Labels, points, side
@@ -64,6 +65,9 @@ class Common:
     labels: tuple[Labels, ...]
     alphas: tuple[float, ...]
     holds: bool
+    _laws: Memo[tuple[int, int], _Law] = field(
+        default_factory=Memo, init=False, repr=False, compare=False
+    )
 
     @cached_property
     def _alpha(self) -> Array:
@@ -209,15 +213,9 @@ class Common:
 
     # The law of T at one ξ.
 
-    @cached_property
-    def _laws(self) -> dict[tuple[int, int], _Law]:
-        return {}
-
     def _law(self, i: int, tilt: int) -> _Law:
         """That at ξ number i, best around where tilt number `tilt` puts it."""
-        if (i, tilt) not in self._laws:
-            self._laws[i, tilt] = self._computed(float(self._nodes[i]), tilt)
-        return self._laws[i, tilt]
+        return self._laws((i, tilt), lambda: self._computed(float(self._nodes[i]), tilt))
 
     def _computed(self, xi: float, tilt: int) -> _Law:
         growth = np.exp((self._alpha - self._base) * xi - 0.5 * self._alpha**2)

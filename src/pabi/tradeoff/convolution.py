@@ -11,7 +11,7 @@ wraps around into it, and rounding (estimated with a wide margin).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, mean
+from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.grids import Losses, Profile
 from pabi.tradeoff.pairs import LARGEST_EXPONENT, Indices
 
@@ -49,6 +50,9 @@ class Sum:
 
     terms: tuple[Term, ...]
     step: float
+    _windows: Memo[float, tuple[float, float]] = field(
+        default_factory=Memo, init=False, repr=False, compare=False
+    )
 
     def grid(self, term: Term) -> Array:
         """The losses of one term, shape (points,)."""
@@ -107,13 +111,7 @@ class Sum:
 
     def window(self, power: float) -> tuple[float, float]:
         """(low, high) outside which there is at most half of `OUTSIDE` on either side, tilted."""
-        if power not in self._windows:
-            self._windows[power] = self._window(power)
-        return self._windows[power]
-
-    @cached_property
-    def _windows(self) -> dict[float, tuple[float, float]]:
-        return {}
+        return self._windows(power, lambda: self._window(power))
 
     def _window(self, power: float) -> tuple[float, float]:
         base, mean, variance = self.tilted(power)
@@ -235,16 +233,10 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     )
 
 
-class Excess(NamedTuple):
-    """Upper bounds, and how much of each stands for what the transform may have lost."""
-
-    value: Array
-    doubt: Array
-
-
-def mean_excess(total: Sum, power: float, at: Array) -> Excess:
+def mean_excess(total: Sum, power: float, at: Array) -> tuple[Array, Array]:
     """Upper bounds on E(sum - t)⁺ over the finite values for every t of `at`, sharp near the one to which
-    `power` > 0 tilts the mean. Raises MemoryError for more than `MOST_POINTS`."""
+    `power` > 0 tilts the mean, and how much of each stands for what the transform may have lost. Raises
+    MemoryError for more than `MOST_POINTS`."""
     begin, offset, mass, error = transformed(total, power)
     base, step = total.log_moment(power), total.step
     y = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset
@@ -272,10 +264,8 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
         scale = np.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * np.abs(at)))
         scale *= 1.0 + _SUMMED
         usable = log_scale < LARGEST_EXPONENT
-        return Excess(
-            np.where(usable, (gain + doubt) * scale, math.inf),
-            np.where(usable, doubt * scale, math.inf),
-        )
+        value = np.where(usable, (gain + doubt) * scale, math.inf)
+        return value, np.where(usable, doubt * scale, math.inf)
 
 
 def _norm(x: NDArray[Any]) -> float:

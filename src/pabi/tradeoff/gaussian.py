@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from pabi.numbers.gaussian import (
     nonnegative,
 )
 from pabi.numbers.rounding import Array, fraction_up, root_of_fraction_up
-from pabi.numbers.validate import convert
+from pabi.numbers.validate import Checked, by
 from pabi.numbers.vectorised import gaussian_delta
 from pabi.tradeoff.base import Readers, TradeOff, decode
 from pabi.tradeoff.law import Labelled
@@ -34,7 +34,7 @@ _LEAST_ALPHA, _ITS_QUANTILE = 1e-300, 37.04  # Φ(-37.04) > 1e-300
 
 
 @dataclass(frozen=True)
-class Gaussian(TradeOff):
+class Gaussian(Checked, TradeOff):
     """Gaussian differential privacy: G(μ)(α) = Φ(Φ^-1(1 - α) - μ).
 
     Parameters
@@ -47,13 +47,10 @@ class Gaussian(TradeOff):
     Dong, Roth, Su 2022, Def. 2.6.
     """
 
-    mu: float
+    mu: float = field(metadata=by(nonnegative))
 
     kind: ClassVar[str] = "gaussian"
     _readers: ClassVar[Readers] = {"mu": decode}
-
-    def __post_init__(self) -> None:
-        convert(self, mu=nonnegative)
 
     def _epsilon(self, delta: float) -> float:
         return gdp_to_epsilon(self.mu, delta)

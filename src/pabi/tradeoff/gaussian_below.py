@@ -66,12 +66,10 @@ def gaussian_below(curve: TradeOff) -> float:
 
 def _together(factors: Iterable[tuple[float, int]]) -> float:
     """μ of G(μ_1)^⊗k_1 ⊗ …, rounded up."""
-    total = Fraction(0)
-    for mu, k in factors:
-        if math.isinf(mu):
-            return math.inf
-        total += k * Fraction(mu) ** 2
-    return root_of_fraction_up(total)
+    every = list(factors)
+    if any(math.isinf(mu) for mu, _ in every):
+        return math.inf
+    return root_of_fraction_up(sum((k * Fraction(mu) ** 2 for mu, k in every), Fraction(0)))
 
 
 def _between_logits(x: float) -> float:

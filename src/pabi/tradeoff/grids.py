@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -318,10 +318,10 @@ def crossing(epsilon: Array, delta: Array, target: float) -> float | None:
 SLACK = 1e-10  # relative: more than rounding moves a point of the hull
 
 
-def checked_both_orders(base: TradeOff) -> TradeOff:
-    """`base`, a function for both orders of the data sets. Raises InvalidInput for one of a single order."""
-    curve = TradeOff._table.check(base, "base")
-    must_be(not one_order(curve.orientation), "base", "a function for both orders", curve)
+def checked_both_orders(field: str, value: Any) -> TradeOff:
+    """`value`, a function for both orders of the data sets. Raises InvalidInput for one of a single order."""
+    curve = TradeOff._table.check(value, field)
+    must_be(not one_order(curve.orientation), field, "a function for both orders", curve)
     return curve
 
 

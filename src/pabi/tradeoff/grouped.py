@@ -9,9 +9,9 @@ exactly; here it is taken over the points of a grid.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from pabi.numbers.locking import tick
 from pabi.numbers.mixtures import checked_shape, gamma_of
 from pabi.numbers.rounding import (
     EIGHT_ROUNDINGS,
+    GOLDEN,
     Array,
     bisected,
     down,
@@ -27,11 +28,11 @@ from pabi.numbers.rounding import (
     fraction_up,
     up,
 )
-from pabi.numbers.validate import NONNEGATIVE, integer, keep, number
+from pabi.numbers.validate import NONNEGATIVE, Checked, by, integer, number
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP
-from pabi.tradeoff.base import Corner, Readers, TradeOff, levels, supported
+from pabi.tradeoff.base import FARTHEST, Corner, Readers, TradeOff, levels, supported
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import SLACK, OfPoints, checked_both_orders, lower_hull
@@ -43,17 +44,14 @@ _FEW_POINTS, _MORE_DELTA = 100, 1e-20  # the same where every δ takes a transfo
 _SLOW, _ENDED = Product | Best | RandomAllocation, 1e-13  # it does where a chain ends so
 _MOST = 4000  # points of a chain's grid; of finer ones every second point is kept
 _BITS = 40  # of a spacing: the 2·_MOST points of a sum take the other 13
-_FARTHEST = (
-    600.0  # the end of a grid: products of e^600 and a probability are no larger than a double
-)
 _SLACK = 1e-10  # relative: more than rounding moves a point of the hull
 _POWERS = 1e-12  # relative: more than e^x is off by where x, of at most 600, was rounded
 _MOST_GROUPED = 10**9
 _BASE: Readers = {"base": lambda _, table: TradeOff.from_dict(table)}
 
 
-@dataclass(frozen=True, init=False)
-class Grouped(OfPoints):
+@dataclass(frozen=True)
+class Grouped(Checked, OfPoints):
     """What a chain of adjacent data sets reveals: 1 - (1 - f)∘…∘(1 - f), f of one link.
 
     `grouped` has closed forms where there are some.
@@ -70,18 +68,11 @@ class Grouped(OfPoints):
     Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
     """
 
-    base: TradeOff
-    size: int
+    base: TradeOff = field(metadata=by(checked_both_orders))
+    size: int = field(metadata=by(partial(integer, at_least=2, at_most=_MOST_GROUPED)))
 
     kind: ClassVar[str] = "grouped"
     _readers = _BASE
-
-    def __init__(self, base: TradeOff, size: int) -> None:
-        keep(
-            self,
-            base=checked_both_orders(base),
-            size=integer("size", size, at_least=2, at_most=_MOST_GROUPED),
-        )
 
     def _rdp(self, order: float) -> float:
         order = number("order", order, above=1.0)
@@ -173,7 +164,7 @@ class _Chain:
         slow = isinstance(base, _SLOW)
         points = _FEW_POINTS if slow else _POINTS
         end = base._epsilon(min(1.0, base._delta(math.inf) * (1.0 + _SLACK) + least))
-        spacing = _short(min(max(end, 1e-9), _FARTHEST) / points)
+        spacing = _short(min(max(end, 1e-9), FARTHEST) / points)
         read = TradeOff._delta_array if slow else type(base)._delta_array
         return cls(spacing, read(base, _multiples(spacing, points)))
 
@@ -209,7 +200,7 @@ def _joined(spacing: float, first: Array, second: Array) -> Array:
     """min over i of δ_a(ih) + e^(ih)·δ_b((n - i)h) for every n from 0 on, rounded up."""
     a, b = first.size - 1, second.size - 1
     one, two = _at_both_signs(spacing, first), _at_both_signs(spacing, second)
-    last = min(a + b, max(a, b, int(_FARTHEST / spacing)))
+    last = min(a + b, max(a, b, int(FARTHEST / spacing)))
     least = np.ones(last + 1)
     for i in range(-a, a + 1):
         tick()
@@ -262,7 +253,8 @@ def grouped(base: TradeOff, size: int) -> TradeOff:
     ----------
     Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
     """
-    base, k = checked_both_orders(base), integer("size", size, at_least=1, at_most=_MOST_GROUPED)
+    base = checked_both_orders("base", base)
+    k = integer("size", size, at_least=1, at_most=_MOST_GROUPED)
     match base:
         case _ if k == 1:
             return base
@@ -288,12 +280,11 @@ _POINTS_SELECTED = 4000  # of the grid on which the curve is drawn, and made a p
 _LEAST_DELTA_SELECTED = 1e-17  # what a grid's end leaves
 _FEW_POINTS_SELECTED, _MORE_DELTA_SELECTED = 100, 1e-11  # the same where every δ takes a transform
 _FARTHEST_SELECTED = 300.0  # the end of a grid: e^300 is far from the largest double
-_GOLDEN = 0.6180339887498949  # (√5 - 1)/2
 _SHRINKS, _FEWER_SHRINKS = 60, 24  # of the interval in which the kink is searched
 
 
-@dataclass(frozen=True, init=False)
-class Selected(OfPoints):
+@dataclass(frozen=True)
+class Selected(Checked, OfPoints):
     """The best of a random number K of independent runs: δ(ε) ≤ min{1, E[K]·δ_0(ε - c)}, δ_0 of one run.
 
     `selected` computes c from the law of K. At small ε the bound is above what it implies by itself, from
@@ -313,20 +304,12 @@ class Selected(OfPoints):
     docs, "Theory", 17.
     """
 
-    base: TradeOff
-    mean_trials: float
-    log_ratio: float
+    base: TradeOff = field(metadata=by(checked_both_orders))
+    mean_trials: float = field(metadata=by(partial(number, at_least=1.0)))
+    log_ratio: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "selected"
     _readers = _BASE
-
-    def __init__(self, base: TradeOff, mean_trials: float, log_ratio: float) -> None:
-        keep(
-            self,
-            base=checked_both_orders(base),
-            mean_trials=number("mean_trials", mean_trials, at_least=1.0),
-            log_ratio=NONNEGATIVE("log_ratio", log_ratio),
-        )
 
     def _rdp(self, order: float) -> float:
         own = self.base._rdp(order)  # checks the order
@@ -371,7 +354,7 @@ class Selected(OfPoints):
             return Corner(0.0, 0.0)
         low, high = 0.0, half + 1.1
         for _ in range(_FEWER_SHRINKS if self._slow else _SHRINKS):
-            step = _GOLDEN * (high - low)
+            step = GOLDEN * (high - low)
             left, right = high - step, low + step
             # Equal where both are 0: the maximum is to the right of where δ' is 1.
             if self._level(left) <= self._level(right):
@@ -390,7 +373,8 @@ class Selected(OfPoints):
     def _epsilon(self, delta: float) -> float:
         if delta >= 1.0:
             return 0.0
-        return up(self.base._epsilon(self._share(delta)) + self.log_ratio)
+        share = fraction_down(Fraction(delta) / Fraction(self.mean_trials))
+        return up(self.base._epsilon(share) + self.log_ratio)
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         if delta >= 1.0:
@@ -400,10 +384,6 @@ class Selected(OfPoints):
         least = down(low + self.log_ratio) if low > 0.0 else 0.0
         return least, max(least, self._epsilon(delta))
 
-    def _share(self, delta: float) -> float:
-        """δ/E[K], rounded down."""
-        return fraction_down(Fraction(delta) / Fraction(self.mean_trials))
-
     @property
     def _slow(self) -> bool:
         """Whether δ of one run takes a transform: then it is read where it is wanted, and nowhere else."""
@@ -412,14 +392,12 @@ class Selected(OfPoints):
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
         """(ε, δ) on a grid from 0 up to where δ is about what it is at ∞."""
-        few = self._slow
         points, least = (
             (_FEW_POINTS_SELECTED, _MORE_DELTA_SELECTED)
-            if few
+            if self._slow
             else (_POINTS_SELECTED, _LEAST_DELTA_SELECTED)
         )
-        rest = self._delta(math.inf)
-        end = self._epsilon(min(1.0, rest * (1.0 + SLACK) + least))
+        end = self._epsilon(min(1.0, self._delta(math.inf) * (1.0 + SLACK) + least))
         end = min(max(end, self.log_ratio, 1e-9), _FARTHEST_SELECTED)
         epsilon = np.linspace(0.0, end, points + 1)
         return epsilon, self._delta_array(epsilon)
@@ -451,7 +429,7 @@ def selected(base: TradeOff, mean_trials: float, shape: float = 0.0) -> Selected
     ----------
     docs, "Theory", 17.
     """
-    base, eta = checked_both_orders(base), checked_shape(shape)
+    base, eta = checked_both_orders("base", base), checked_shape(shape)
     root = log_ratio_root(base, gamma_of(mean_trials, eta))
     return Selected(base, mean_trials, fraction_up((1 + Fraction(eta)) * Fraction(root)))
 

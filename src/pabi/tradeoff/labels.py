@@ -13,7 +13,7 @@ import scipy  # its parts are loaded on first use
 
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.convolution import Excess, Sum, Term, mean_excess
+from pabi.tradeoff.convolution import Sum, Term, mean_excess
 from pabi.tradeoff.grids import Losses
 from pabi.tradeoff.pairs import SQRT_2PI, Indices, normal_mass
 
@@ -194,17 +194,12 @@ def points(count: int) -> Indices:
     return places
 
 
-class _Window(NamedTuple):
-    """How far from 0 the values of a label are looked at, above and below."""
-
-    above: float
-    below: float
-
-
-def _terms(query: Query, step: float, window: _Window) -> tuple[tuple[Term, ...], float]:
+def _terms(
+    query: Query, step: float, window: tuple[float, float]
+) -> tuple[tuple[Term, ...], float]:
     """(the values of all labels on a grid, by how much less the mean of their sum is than the true one). What
-    is beyond the window is moved to its end: below, it does not matter how far it is, and above it counts by
-    its mean."""
+    is beyond the window, which reaches so far above 0 and so far below, is moved to its end: below, it does
+    not matter how far it is, and above it counts by its mean."""
     gain = query.gain
     above, below = (points(max(1, math.ceil(end / step))) for end in window)
     labels, epsilon = query.labels, query.epsilon
@@ -265,14 +260,14 @@ def upper_bounds(query: Query, tolerance: float, at: Array) -> Array:
 
 def _excess_within(
     query: Query, tolerance: float, at: Array, *, spread: float, part: float
-) -> Excess:
+) -> tuple[Array, Array]:
     """Upper bounds from this `part` of the values that matter, and how much of them is the transform's."""
     labels, ratio = query.labels, query.ratio
     rise = math.expm1(query.epsilon)
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     reach = SPREADS * spread
-    window = _Window(part * (query.room + reach), heaviest * ratio * (1.0 + rise) + part * reach)
+    window = part * (query.room + reach), heaviest * ratio * (1.0 + rise) + part * reach
     step = part * spread * _fineness(count, tolerance)
     step = max(step, sum(window) / _MOST_POINTS)
     for _ in range(_COARSER):
@@ -286,7 +281,7 @@ def _excess_within(
         # Few places say little about the rest: then a rough grid will do.
         step = (high - low) / _MOST_POINTS
     value, doubt = mean_excess(total, power, at)
-    return Excess(value + lost, doubt)
+    return value + lost, doubt
 
 
 def _fineness(count: int, tolerance: float) -> float:

@@ -338,8 +338,11 @@ class Laplace(TradeOff):
     kind: ClassVar[str] = "laplace"
 
     def __init__(self, epsilon: float, probability: float = 1.0) -> None:
-        keep(self, epsilon_0=NONNEGATIVE("epsilon", epsilon))
-        keep(self, probability=SHARE("probability", probability))
+        keep(
+            self,
+            epsilon_0=NONNEGATIVE("epsilon", epsilon),
+            probability=SHARE("probability", probability),
+        )
 
     @property
     def orientation(self) -> Orientation:

@@ -6,7 +6,6 @@ and 20).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,23 +63,18 @@ class Nodes(NamedTuple):
 def log_moments(laws: Sequence[MixtureLaw], power: float) -> Array:
     """log E e^(λY) of every law, λ = `power` > 0."""
     share, exact = order_above(power)
-    near = [i for i, law in enumerate(laws) if law.within(exact)]
+    near = np.array([i for i, law in enumerate(laws) if law.within(exact)], dtype=np.intp)
     moments = np.array([0.0 if law.within(exact) else law.in_sight(exact) for law in laws])
     size = np.array([laws[i].size for i in near])
     panels = ((exact + 1.0) * size + 30.0) * (1.0 + size)
     if any(len(laws[i].upper.parts) > 1 for i in near):
         panels[:] = _TOGETHER
-    for part in _split(near, np.cumsum(panels) // _TOGETHER):
+    groups = np.split(near, np.flatnonzero(np.diff(np.cumsum(panels) // _TOGETHER)) + 1)
+    for part in groups if near.size else ():
         above = _log_integrals(tuple(laws[i].upper for i in part), exact + 1.0)
         below = _log_integrals(tuple(laws[i].lower for i in part), -exact)
         moments[part] = np.logaddexp(0.0, np.logaddexp(above, below))
     return np.asarray(share * moments)
-
-
-def _split(indices: list[int], groups: Array) -> list[list[int]]:
-    """The indices of each group."""
-    ends = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(indices)]
-    return [indices[i:j] for i, j in itertools.pairwise(ends) if j > i]
 
 
 def _log_integrals(halves: tuple[Half, ...], order: float) -> Array:

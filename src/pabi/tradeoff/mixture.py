@@ -252,9 +252,10 @@ class Mixture(TradeOff):
         where a part with μ near 0 makes FPR jump. Either is valid at any ε. Above α = 1/2 the test
         is 1 - FPR ≤ 1 - α, where neither side cancels.
         """
-        mus, weights, infinite = self._finite()
-        if mus.size == 0:
+        (finite, weights), infinite = _split((self.mus, self._proper))
+        if finite.size == 0:
             return np.zeros_like(alpha)
+        mus, infinite = finite[:, None], infinite * (1.0 + EIGHT_ROUNDINGS)
         with np.errstate(under="ignore", over="ignore", invalid="ignore"):
             z = np.clip(scipy.special.ndtri(alpha), -_FARTHEST, _FARTHEST)
             thresholds = -mus * z - 0.5 * mus * mus
@@ -274,12 +275,6 @@ class Mixture(TradeOff):
             line = 1.0 - delta * (1.0 + _MARGIN) - cost - EIGHT_ROUNDINGS * (1.0 + cost)
             line = np.where(np.isnan(line), 0.0, line)
         return np.asarray(np.maximum(value, line))
-
-    def _finite(self) -> tuple[Array, Array, float]:
-        """A column of the finite μ, their weights, and the weight of μ = ∞."""
-        finite = np.isfinite(self.mus)
-        infinite = float(self._proper[~finite].sum())
-        return self.mus[finite][:, None], self._proper[finite], infinite * (1.0 + EIGHT_ROUNDINGS)
 
     def _ends(self, alpha: Array) -> Array:
         """f(0) = the mass of the finite parts, f(1) = 0; NaN elsewhere."""

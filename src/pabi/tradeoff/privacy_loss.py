@@ -71,8 +71,12 @@ class PrivacyLossDistribution(Directed):
         one, two = _distribution("p", p), _distribution("q", q)
         must_be(one.size == two.size, "q", f"as many as p, {one.size}", two.size)
         possible = (one > 0.0) | (two > 0.0)
-        keep(self, p=tuple(one[possible].tolist()), q=tuple(two[possible].tolist()))
-        keep(self, direction=choice("direction", direction, DIRECTIONS))
+        keep(
+            self,
+            p=tuple(one[possible].tolist()),
+            q=tuple(two[possible].tolist()),
+            direction=choice("direction", direction, DIRECTIONS),
+        )
 
     @classmethod
     def pessimistic(cls, curve: TradeOff, step: float, tail: float = 1e-15) -> Self:

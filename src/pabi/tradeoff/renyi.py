@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from pabi.numbers import gaussian
 from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.renyi import rdp_to_epsilon
 from pabi.numbers.rounding import Array, bisected
-from pabi.numbers.validate import keep, number
+from pabi.numbers.validate import Checked, by, number
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.base import Corner, Readers, decode, levels
 from pabi.tradeoff.grids import OfPoints
@@ -25,8 +25,8 @@ _LEAST_DELTA = 1e-17  # what the grid's end leaves
 _FARTHEST = 300.0  # the end of a grid: e^300 is far from the largest double
 
 
-@dataclass(frozen=True, init=False)
-class RenyiDP(OfPoints):
+@dataclass(frozen=True)
+class RenyiDP(Checked, OfPoints):
     """Rényi differential privacy of one order α: a divergence of at most ρ, in both orders of the data sets.
 
     At ε ≥ 0, δ is the lesser of e^((α-1)(ρ-ε))·(α-1)^(α-1)/α^α and (e^((α-1)ρ) - 1)/(α·(e^((α-1)ε) - 1)), or
@@ -44,14 +44,11 @@ class RenyiDP(OfPoints):
     Mironov 2017, Def. 4; docs, "Theory", 16 (Lemma 22a).
     """
 
-    order: float
-    rho: float
+    order: float = field(metadata=by(partial(number, above=1.0)))
+    rho: float = field(metadata=by(nonnegative))
 
     kind: ClassVar[str] = "renyi_dp"
     _readers: ClassVar[Readers] = {"rho": decode}
-
-    def __init__(self, order: float, rho: float) -> None:
-        keep(self, order=number("order", order, above=1.0), rho=nonnegative("rho", rho))
 
     def _rdp(self, order: float) -> float:
         """ρ up to the order α, as divergences grow with their order, and ∞ beyond it."""

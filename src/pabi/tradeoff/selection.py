@@ -99,13 +99,13 @@ def select(
     docs, "Theory", 17; Papernot, Steinke 2022; Koskela, Redberg, Wang 2024.
     """
     trials = (guarantee,) if isinstance(guarantee, Guarantee) else tuple(guarantee)
-    _check_alike(trials if scoring is None else (*trials, scoring))
+    every = trials if scoring is None else (*trials, scoring)
+    _check_alike(every)
     eta = checked_shape(shape)
     gamma = gamma_of(mean_trials, eta)
     base = _average([one.curve for one in trials])
-    every = trials
     if scoring is not None:
-        base, every = _worse(base, scoring.curve), (*trials, scoring)
+        base = _worse(base, scoring.curve)
     curve = selected(base, mean_trials, eta)
     sentences = selection_sentences(eta, gamma, len(trials), scoring is not None)
     proven = all(one.proof is not None for one in every)
@@ -189,6 +189,5 @@ def _on_grid(mus: Array) -> Array:
     """The μ raised onto a grid of 1024 points that ends at the largest of them; ∞ stays."""
     finite = mus[np.isfinite(mus)]
     grid = np.linspace(finite.min(), finite.max(), _MOST_PARTS)
-    grid[-1] = finite.max()
     at = np.searchsorted(grid, mus)
     return np.where(at < grid.size, grid[np.minimum(at, grid.size - 1)], mus)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -25,7 +25,7 @@ from pabi.numbers.rounding import (
     times_up,
     up,
 )
-from pabi.numbers.validate import SHARE, convert, one_of
+from pabi.numbers.validate import SHARE, Checked, by, one_of
 from pabi.numbers.vectorised import both_signs, gaussian_delta
 from pabi.tradeoff.base import (
     DIRECTIONS,
@@ -57,7 +57,7 @@ def _gaussian(name: str, value: Any) -> Gaussian:
 
 
 @dataclass(frozen=True)
-class Subsampled(OfLaw):
+class Subsampled(Checked, OfLaw):
     """C_p(f) = min{f_p, f_p^-1}**, f_p = p·f + (1 - p)·Id, of a Gaussian f.
 
     A mechanism that is f-DP under replacement of a record, run on a uniformly random subset of the
@@ -76,13 +76,10 @@ class Subsampled(OfLaw):
     Dong, Roth, Su 2022, Thm 4.2 and Prop. 4.3; Bok, Su, Altschuler 2024, Def. 4.7, Prop. D.4.
     """
 
-    base: Gaussian
-    probability: float
+    base: Gaussian = field(metadata=by(_gaussian))
+    probability: float = field(metadata=by(SHARE))
 
     kind: ClassVar[str] = "subsampled"
-
-    def __post_init__(self) -> None:
-        convert(self, base=_gaussian, probability=SHARE)
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         if self._plain is not None:
@@ -171,7 +168,7 @@ class Subsampled(OfLaw):
 
 
 @dataclass(frozen=True)
-class PoissonSubsampled(Directed, OfLaw):
+class PoissonSubsampled(Checked, Directed, OfLaw):
     """The Gaussian mechanism on a Poisson batch: O_p(μ) = T(p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1)).
 
     Of one release the worse direction is C_p(G(μ)); of several it is not, and each direction is composed by
@@ -192,15 +189,12 @@ class PoissonSubsampled(Directed, OfLaw):
     Zhu, Dong, Wang 2022, Thm 11; docs, "Random batches".
     """
 
-    mu: float
-    probability: float
-    direction: Direction = "both"
+    mu: float = field(metadata=by(nonnegative))
+    probability: float = field(metadata=by(SHARE))
+    direction: Direction = field(default="both", metadata=by(one_of(*DIRECTIONS)))
 
     kind: ClassVar[str] = "poisson_subsampled"
     _readers: ClassVar[Readers] = {"mu": decode}
-
-    def __post_init__(self) -> None:
-        convert(self, mu=nonnegative, probability=SHARE, direction=one_of(*DIRECTIONS))
 
     @property
     def orientation(self) -> Orientation:
@@ -265,7 +259,7 @@ def _forward_delta(mu: float, p: float, epsilon: float) -> float:
 
 
 @dataclass(frozen=True)
-class PoissonReplaced(TwoHalves):
+class PoissonReplaced(Checked, TwoHalves):
     """T(p·N(μ, 1) + (1 - p)·N(0, 1), p·N(-μ, 1) + (1 - p)·N(0, 1)): its own inverse.
 
     A Poisson batch holds the record with probability p; the record moves the sum by μ standard deviations
@@ -284,14 +278,11 @@ class PoissonReplaced(TwoHalves):
     docs, "Theory", 20.
     """
 
-    mu: float
-    probability: float
+    mu: float = field(metadata=by(nonnegative))
+    probability: float = field(metadata=by(SHARE))
 
     kind: ClassVar[str] = "poisson_replaced"
     _readers: ClassVar[Readers] = {"mu": decode}
-
-    def __post_init__(self) -> None:
-        convert(self, mu=nonnegative, probability=SHARE)
 
     @property
     def _plain(self) -> Gaussian | None:
@@ -319,7 +310,7 @@ def _positive(field: str, value: Any) -> float:
 
 
 @dataclass(frozen=True)
-class FixedSizeSubsampled(Directed, TwoHalves):
+class FixedSizeSubsampled(Checked, Directed, TwoHalves):
     """The Gaussian mechanism on a batch of fixed size, which a record joins in the place of another.
 
     Batch and noise aside, the sum is moved with probability p, by W on the first data set and by W' on the
@@ -346,24 +337,14 @@ class FixedSizeSubsampled(Directed, TwoHalves):
     docs, "Theory", 10.2, Lemma 8b and Theorem 40.
     """
 
-    norm: float
-    other: float
-    apart: float
-    probability: float
-    direction: Direction = "both"
+    norm: float = field(metadata=by(_positive))
+    other: float = field(metadata=by(_positive))
+    apart: float = field(metadata=by(nonnegative))
+    probability: float = field(metadata=by(SHARE))
+    direction: Direction = field(default="both", metadata=by(one_of(*DIRECTIONS)))
 
     kind: ClassVar[str] = "fixed_size_subsampled"
     _readers: ClassVar[Readers] = dict.fromkeys(("norm", "other", "apart"), decode)
-
-    def __post_init__(self) -> None:
-        convert(
-            self,
-            norm=_positive,
-            other=_positive,
-            apart=nonnegative,
-            probability=SHARE,
-            direction=one_of(*DIRECTIONS),
-        )
 
     @property
     def _within(self) -> float:

@@ -17,7 +17,7 @@ from pabi.numbers.gaussian import gdp_to_zcdp
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, bisected, sectioned, up
 from pabi.numbers.validate import number
 from pabi.numbers.vectorised import TAIL_FLOOR, both_signs
-from pabi.tradeoff.base import TradeOff, chosen, one_order, supported
+from pabi.tradeoff.base import FARTHEST, TradeOff, chosen, one_order, supported
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.halves import APART, Half
 from pabi.tradeoff.law import MixtureLaw
@@ -33,7 +33,6 @@ _MOVED = (
 )
 _STEPS = [2.0**k for k in range(-90, 120, 14)]  # relative: half the width of an enclosed place
 _POINTS = 4001  # at which the curve is supported
-_FARTHEST = 600.0  # the largest ε of arrays: its power of e is a double
 _LEAST_DELTA = 1e-17
 
 
@@ -101,7 +100,7 @@ class TwoHalves(OfLaw):
             return 0.0, most
         # Twelve rounds of 32 sections are 60 halvings.
         _, near = sectioned(
-            lambda e: self._delta_array(e) > delta, 0.0, min(most, _FARTHEST), points=31, rounds=12
+            lambda e: self._delta_array(e) > delta, 0.0, min(most, FARTHEST), points=31, rounds=12
         )
 
         def holds(epsilon: float) -> bool:
@@ -118,7 +117,7 @@ class TwoHalves(OfLaw):
         if self._plain is not None:
             return self._plain._tradeoff(alpha)
         end = self._epsilon(min(1.0, up(self._delta(math.inf)) + _LEAST_DELTA))
-        grid = np.linspace(0.0, min(end, _FARTHEST), _POINTS)
+        grid = np.linspace(0.0, min(end, FARTHEST), _POINTS)
         left = right = self._forward_array(grid, positive=True)
         if one_order(self.orientation):
             left = self._forward_array(grid, positive=False)
@@ -141,7 +140,7 @@ class TwoHalves(OfLaw):
     def _delta_array(self, epsilon: Array) -> Array:
         if self._plain is not None:
             return self._plain._delta_array(epsilon)
-        size, delta = np.minimum(np.abs(epsilon), _FARTHEST), np.zeros_like(epsilon)
+        size, delta = np.minimum(np.abs(epsilon), FARTHEST), np.zeros_like(epsilon)
         for positive, now in ((True, epsilon >= 0.0), (False, epsilon < 0.0)):
             if now.any():
                 delta[now] = self._forward_array(size[now], positive=positive)

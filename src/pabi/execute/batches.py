@@ -142,11 +142,7 @@ class Buckets:
         generator = self._generator(b"labels")
         for first in range(0, self.n, _LABELS):
             size = min(_LABELS, self.n - first)
-            if self.count == 1:
-                yield first, np.zeros(size, np.intp)
-            else:
-                drawn = generator.integers(self.count, size=size, dtype=np.uint32)
-                yield first, drawn.astype(np.intp)
+            yield first, generator.integers(self.count, size=size, dtype=np.uint32).astype(np.intp)
 
     def sizes(self) -> NDArray[np.intp]:
         """(count,) how many records are in every bucket."""

@@ -123,15 +123,13 @@ def dense_blocks(
     """
     count, d = rows_in(rows), X.shape[1]
     length = block_length(d, most)
-    memory = None
+    memory = np.empty((min(length, count), d))
     for first in range(0, count, length):
         part = slice(first, min(first + length, count))
         chosen = part_of(rows, part)
         if isinstance(chosen, slice) and X.dtype == np.float64 and not own:
             yield part, X[chosen]
             continue
-        if memory is None:
-            memory = np.empty((min(length, count), d))
         block = memory[: part.stop - part.start]
         _read(X, chosen, block)
         yield part, block

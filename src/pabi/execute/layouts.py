@@ -58,8 +58,7 @@ class Layout:
 
         `again`: whether they will be read more than once.
         """
-        if self._shelf is not None:
-            self._shelf.close()
+        self.close()
         buckets = None if secret is None else Buckets(secret, self.records.n)
         home = home_of(self.records.scratch)
         self._shelf = _Shelf(home, self._rows(), self.records.n, buckets, again)

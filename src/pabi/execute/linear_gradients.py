@@ -145,8 +145,7 @@ class LinearGradients:
             weight = _weighted(self._cut(predictor, block.target, block.norm, limit), block)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
-            if limit.shrink != 1.0:
-                weight *= limit.shrink
+            weight *= limit.shrink
             if limit.clip is not None:
                 weight = _clipped(weight, block.norm, limit.clip)
             if shares is not None:

@@ -139,12 +139,11 @@ class ForgottenRequest:
         dict
             By name; the guarantee as its own file has it.
         """
-        written = json.loads(self.guarantee.to_json())
         return {
             "rows": list(self.rows),
             "time": self.time,
             "steps": self.steps,
-            "guarantee": written,
+            "guarantee": json.loads(self.guarantee.to_json()),
             "retrained": self.retrained,
             "users": self.users,
         }
@@ -167,10 +166,14 @@ class ForgottenRequest:
         InvalidInput
             For what is no guarantee.
         """
-        proven = Guarantee.from_json(json.dumps(table["guarantee"]))
-        anew = table.get("retrained", False) is True
-        rows, users = tuple(table["rows"]), table.get("users")
-        return cls(rows, table["time"], table["steps"], proven, anew, users)
+        return cls(
+            guarantee=Guarantee.from_json(json.dumps(table["guarantee"])),
+            rows=tuple(table["rows"]),
+            time=table["time"],
+            steps=table["steps"],
+            retrained=table.get("retrained", False) is True,
+            users=table.get("users"),
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -297,16 +300,18 @@ def written(state: SecretState) -> bytes:
         "log": [line.to_dict() for line in state.log],
         "facts": dict(state.facts),
     }
-    arrays: dict[str, Any] = {
-        "head": json.dumps(head),
-        "start": state.start,
-        "shown": state.shown,
-        "digests": state.digests,
-        "digest_key": np.frombuffer(state.digest_key, dtype=np.uint8),
-    }
-    arrays |= {} if state.users is None else {"users": state.users.astype(np.int64)}
-    arrays |= {f"{_PUBLIC}{name}": array for name, array in state.arrays.items()}
-    np.savez(content, **arrays, **walk.arrays())
+    more: dict[str, Any] = {} if state.users is None else {"users": state.users.astype(np.int64)}
+    more |= {f"{_PUBLIC}{name}": array for name, array in state.arrays.items()}
+    np.savez(
+        content,
+        head=json.dumps(head),
+        start=state.start,
+        shown=state.shown,
+        digests=state.digests,
+        digest_key=np.frombuffer(state.digest_key, dtype=np.uint8),
+        **more,
+        **walk.arrays(),
+    )
     return content.getvalue()
 
 

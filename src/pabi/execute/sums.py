@@ -459,8 +459,7 @@ def per_record_sum(
             part = indices[first : first + held].copy()  # the callee may do as it likes
             values = unshown("per_record_gradients", partial(gradients, read_only(x), part))
             each = returned("per_record_gradients", values, (len(part), *x.shape), _EACH)
-            if limit.shrink != 1.0:
-                each = each * limit.shrink
+            each = each * limit.shrink
             if limit.coordinates is not None:
                 each = clip_coordinates(each, limit.coordinates)
             if limit.clip is not None and limit.clip != limit.coordinates:

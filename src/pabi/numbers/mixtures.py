@@ -207,9 +207,7 @@ class _Parts:
         with ctx.workprec(192):
             total, slope, skipped = arb(0), arb(0), arb(0)
             for mu, group, small in zip(self.mus.tolist(), self.exact, skip, strict=True):
-                weight = arb(0)
-                for w in group:
-                    weight += arb(w)
+                weight = sum(map(arb, group), arb(0))
                 if small:
                     skipped += weight
                 else:

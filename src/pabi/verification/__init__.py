@@ -229,8 +229,8 @@ def _read(verdict: Verdict, guarantee: dict[str, Any], again: bool) -> Verdict:
     before, at = verdict.reading or (math.inf, delta)
     if at == delta and before < epsilon:
         return verdict
-    what = " and ".join(bound.text for bound in verdict.bounds)
-    return replace(verdict, reading=(epsilon, delta), reason=_proven((epsilon, delta), what))
+    reading = epsilon, delta
+    return replace(verdict, reading=reading, reason=_proven(reading, verdict.bounds))
 
 
 def _refusal(why: str) -> Verdict:
@@ -240,24 +240,17 @@ def _refusal(why: str) -> Verdict:
 def _acceptance(finding: Finding) -> Verdict:
     """The verdict on a certificate that proves what it claims."""
     one, *others = finding.claimed
-    mu: float | None = None
-    parts: tuple[Part, ...] = ()
-    product: JointBound | None = None
-    what = " and ".join(bound.text for bound in finding.claimed)
-    if one.composed and not others:
-        if (gaussians := one.only(Gaussians)) is not None and finding.reading is None:
-            mu, parts = gaussians.mu, gaussians.parts
-        else:
-            what, product = one.text, one
+    alone = one.composed and not others
+    gaussians = one.only(Gaussians) if alone and finding.reading is None else None
     return Verdict(
         ok=True,
-        reason=_proven(finding.reading, what),
-        mu=mu,
+        reason=_proven(finding.reading, finding.claimed),
+        mu=None if gaussians is None else gaussians.mu,
         adjacency=finding.adjacency,
         assumptions=finding.assumptions,
         scope=finding.scope,
-        parts=parts,
-        product=product,
+        parts=() if gaussians is None else gaussians.parts,
+        product=one if alone and gaussians is None else None,
         bounds=finding.claimed,
         names=finding.names,
         reading=finding.reading,
@@ -265,8 +258,9 @@ def _acceptance(finding: Finding) -> Verdict:
     )
 
 
-def _proven(reading: tuple[float, float] | None, what: str) -> str:
+def _proven(reading: tuple[float, float] | None, bounds: Bounds) -> str:
     """What an accepted certificate proves, in one sentence."""
+    what = " and ".join(bound.text for bound in bounds)
     if reading is None:
         return f"proven: {what}"
     return f"proven: ε = {shown(reading[0])} at δ = {exact(reading[1])} ({what})"
@@ -290,8 +284,7 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
 
 def _misread(guarantee: dict[str, Any]) -> str | None:
     """Why the (ε, δ) that a guarantee states does not follow from its trade-off function; None if it does."""
-    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
-    epsilon = math.inf if epsilon == "inf" else float(epsilon)
+    epsilon, delta = float(guarantee["epsilon"]), guarantee["delta"]  # which may be "inf"
     if delta >= 1.0 or math.isinf(epsilon):
         return None
     _check_factors(guarantee["tradeoff"])

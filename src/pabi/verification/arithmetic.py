@@ -196,11 +196,6 @@ def above(ball: Any) -> Any:
     return fmpq(mantissa) * (fmpq(2) ** power if power >= 0 else 1 / fmpq(2) ** -power)
 
 
-def below(ball: Any) -> Any:
-    """A rational number (fmpq) not above any number of a ball. Refused where it is too large to be one."""
-    return -above(-ball)
-
-
 def fraction_of(x: Any) -> Fraction:
     """The Fraction that is equal to a rational number of python-flint."""
     return Fraction(int(x.p), int(x.q))

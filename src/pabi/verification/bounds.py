@@ -6,7 +6,7 @@ A bound is a list of factors; several bounds on one release hold at the same tim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -251,7 +251,7 @@ _LARGE = 600.0
 
 def square_below(bound: JointBound) -> Any:
     """A rational μ² with G(μ) below the bound; None where no finite one is known."""
-    total = _total([(1, _square(f)) for f in bound.factors if type(f) is not Rounding])
+    total = total_of((1, _square(f)) for f in bound.factors if type(f) is not Rounding)
     r = bound.get(Rounding).r
     if total is None or r == 0.0:
         return total
@@ -267,24 +267,27 @@ def _square(factor: Factor) -> Any:
         case SampledGaussians(entries=entries):
             # A record that is in the batch for sure reveals no less.
             used = [f for f in timed(entries) if f.times and f.probability > 0.0]
-            return _total([(f.times, _of_mu(whole_mu(f))) for f in used])
+            return total_of((f.times, _of_mu(whole_mu(f))) for f in used)
         case Allocations(entries=entries):
-            return _total([(one.times, _of_mu(one.seen)) for one in timed(entries)])
+            return total_of((one.times, _of_mu(one.seen)) for one in timed(entries))
         case BoundedRanges(entries=entries):
-            return _total([(n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n])
+            return total_of((n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n)
         case PureFactors(entries=entries):
-            return _total([(n, _of_mu(_between_logits(e))) for e, n in timed(entries) if n])
+            return total_of((n, _of_mu(_between_logits(e))) for e, n in timed(entries) if n)
         case Laplaces(entries=entries):
-            return _total([(n, _of_mu(_between_halves(e))) for e, n in timed(entries) if n])
+            return total_of((n, _of_mu(_between_halves(e))) for e, n in timed(entries) if n)
         case _:  # a probability with which nothing is promised
             return None
 
 
-def _total(squares: Sequence[tuple[int, Any]]) -> Any:
-    """Σ times·μ², None where one is None."""
-    if any(square is None for _, square in squares):
-        return None
-    return sum((times * square for times, square in squares), fmpq(0))
+def total_of(terms: Iterable[tuple[int, Any]]) -> Any:
+    """Σ times·(what one reveals), a rational number; None where one is None."""
+    total: Any = fmpq(0)
+    for times, one in terms:
+        if one is None:
+            return None
+        total += times * one
+    return total
 
 
 def _of_mu(mu: float) -> Any:

@@ -50,7 +50,7 @@ from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, name
 
 
 # The keys of a case, as the solver of linear slopes writes them.
-KEYS = ("tau", "distance", "skipped", "blocks", "first", "unit", "ends", "q", "shift")
+PAYMENT_KEYS = ("tau", "distance", "skipped", "blocks", "first", "unit", "ends", "q", "shift")
 
 Blocks = list[tuple[int, list[Repeated]]]
 
@@ -208,7 +208,7 @@ class CaseCheck(ABC):
     `start`: how far apart the runs are where the payments begin.
     """
 
-    PAYMENTS: ClassVar[tuple[str, ...]] = KEYS
+    PAYMENTS: ClassVar[tuple[str, ...]] = PAYMENT_KEYS
 
     def __init__(self, run: OrderedRun, start: float = 0.0) -> None:
         self.run, self.end, self.start = run, run.total, start
@@ -234,18 +234,6 @@ class CaseCheck(ABC):
     @abstractmethod
     def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
         """Σ (a_k/σ_k)² of the payments of each case, a ball; Refused unless its distance ends at zero."""
-
-
-class OneByOne(CaseCheck):
-    """Checks what the payments cost, one case after another."""
-
-    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
-        """Σ (a_k/σ_k)² of the payments of each case."""
-        return [self.cost(claim.case, claim.uses, arb(claim.distance)) for claim in claims]
-
-    @abstractmethod
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of the payments, a ball. Refused unless they bring `distance` to zero."""
 
 
 class WrittenOut(CaseCheck):
@@ -282,8 +270,8 @@ class LinearCases(WrittenOut):
 
     def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
         """Σ (a_k/σ_k)² of the payments of each case."""
-        replayed = iter(super().costs([x for x in claims if "blocks" not in x.case]))
-        return [self.cost(x) if "blocks" in x.case else next(replayed) for x in claims]
+        written = iter(super().costs([x for x in claims if "blocks" not in x.case]))
+        return [self.cost(x) if "blocks" in x.case else next(written) for x in claims]
 
     @property
     def steps(self) -> RoundedSteps:

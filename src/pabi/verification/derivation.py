@@ -210,7 +210,11 @@ class Derived(About):
         run = self.run
         if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
             raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
-        return run_sentences(run, hidden=hidden, position=self.position)
+        return self.sentences(hidden)
+
+    def sentences(self, hidden: bool) -> tuple[str, ...]:
+        """The sentences of the description, with those that hide its path or without."""
+        return run_sentences(self.run, hidden=hidden, position=self.position)
 
     def computed(self, proven: Proven) -> Bounds:
         """Of a hidden path the bounds on a run whose steps are as near to exact ones as the description says.
@@ -254,10 +258,6 @@ class Derived(About):
         if self.gradients.bound is None:
             raise Refused("clip_norm: nothing bounds one record's gradient")
         return gradients * self.gradients.bound
-
-    def slope_at(self, k: int, fractions: tuple[Any, ...]) -> Any:
-        """The largest slope of step k over these parts of a batch, None if none is known."""
-        return self.gradients.slope_for(self.step_size(k), fractions)
 
 
 def _at(schedule: Any, k: int) -> Any:

@@ -84,29 +84,18 @@ class DrawnRun(Derived):
         """The probability that the record is in a batch."""
         return self.scheme.probability
 
-    @property
-    def factor(self) -> str:
-        """What a step reveals of a record that may be drawn, as a kind of sampled factors."""
+    def _sampled(self, needed: Needed) -> Sampled:
+        """What steps reveal of a record that may be drawn."""
+        p, (apart, norm, other, times) = self.probability, needed
         match self.exchange:
             case Exchange.PRESENCE:
-                return PRESENT
+                return Sampled(PRESENT, p, apart, times)
             case Exchange.EITHER:
-                return REPLACED
+                return Sampled(REPLACED, p, norm, times)
             case Exchange.DISPLACED | Exchange.ZEROED:
-                return DISPLACING
+                return Sampled(DISPLACING, p, apart, times, norm, other)
             case _:
                 assert_never(self.exchange)
-
-    def _sampled(self, needed: Needed) -> Sampled:
-        kind, p = self.factor, self.probability
-        apart, norm, other, times = needed
-        match kind:
-            case "poisson_subsampled":
-                return Sampled(kind, p, apart, times)
-            case "poisson_replaced":
-                return Sampled(kind, p, norm, times)
-            case _:
-                return Sampled(kind, p, apart, times, norm, other)
 
     def moved(self) -> Moved:
         """How far apart gradient sums can be at one place, and what their records add to each."""
@@ -159,25 +148,22 @@ class Capped:
         eta, noise = run.step_size(k), run.noise(k)
         key = idle, eta, noise, bent
         if key not in self._known:
-            c = fmpq(0) if bent else run.slope_at(k, self.idle if idle else self.fractions)
+            fractions = self.idle if idle else self.fractions
+            c = fmpq(0) if bent else run.gradients.slope_for(eta, fractions)
             if c is None:
                 raise Refused(f"step {k + 1}: loss: no slope is known of its steps")
             s = 0 if idle else eta * run.pull / run.size
             spread = self._spread()
             bounded = not idle and spread is not None
-            rho = eta * spread / run.size if bounded else 0 if idle else arb("inf")
+            rho = eta * run.records * spread / run.size if bounded else 0 if idle else arb("inf")
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known[key] = Step(c=arb(c), s=arb(s), sigma=arb(eta * noise), rho=arb(rho))
         return self._known[key]
 
     def _spread(self) -> Any:
-        """How much more two pulls differ per unit of distance, None if nothing bounds it: that of one record
-        and its zero, or those of two records."""
-        one = self._spread_of_one()
-        return None if one is None else self.run.records * one
-
-    def _spread_of_one(self) -> Any:
+        """How much more two pulls of one record differ per unit of distance, None if nothing bounds it: the
+        record's and its zero, or those of two records."""
         gradients = self.run.gradients
         match self.exchange:
             case Exchange.ZEROED:

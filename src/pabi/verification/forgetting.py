@@ -33,7 +33,7 @@ from pabi.verification.arithmetic import (
     positions,
     timed,
 )
-from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
+from pabi.verification.derivation import Derived
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.replay import RoundedSteps
@@ -84,11 +84,8 @@ class Forgetting(Derived):
         self.adjacency = "retrained"
         self.compared = self.records, self.neighbours, self.published
 
-    def assumptions(self, *, hidden: bool) -> tuple[str, ...]:
-        """What a proof rests on; refused if it needs a hidden path and there is none."""
-        run = self.run
-        if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
-            raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
+    def sentences(self, hidden: bool) -> tuple[str, ...]:
+        """The sentences of the description, with those that hide its path or without."""
         return unlearning_sentences(self.unlearning, hidden=hidden)
 
     def step_size(self, k: int) -> Any:

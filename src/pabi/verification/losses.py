@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
 from types import MappingProxyType
@@ -491,8 +490,7 @@ def _gap_between(step: Any, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
 
 
 def _rough(x: Any) -> float:
-    value: Fraction = fraction_of(x)
-    return float(value)
+    return float(fraction_of(x))
 
 
 def _minimiser(size: Callable[[float], float]) -> float:

@@ -120,7 +120,7 @@ class OrderedRun(Derived):
 
     def slope(self, k: int) -> Any:
         """The least slope of step k that holds for every batch that it may have."""
-        slope = self.slope_at(k, self.fractions(k))
+        slope = self.gradients.slope_for(self.step_size(k), self.fractions(k))
         if slope is None:
             raise Refused("loss: no slope is known of its steps")
         return slope
@@ -233,9 +233,14 @@ class OrderedRun(Derived):
         return largest
 
     def kind(self, k: int) -> int:
+        """0 for a step on any batch but the last of an epoch, 1 for one on the last, 2 in the cool-down."""
         if k >= self.data:
             return 2
         return 1 if k % self.period == self.period - 1 else 0
+
+    def alike(self, k: int) -> int:
+        """A step with the slope and the noise of step k: of a constant schedule the first of its kind."""
+        return (0, self.period - 1, self.data)[self.kind(k)] if self.constant else k
 
     # A record.
 
@@ -243,15 +248,6 @@ class OrderedRun(Derived):
         """The steps that use a record at this position of every epoch."""
         count = max(0, -(-(self.data - position) // self.period))
         return UseSteps(position, count, period=self.period)
-
-    def share(self, a: int, b: int) -> Any:
-        """The probability that a record is at one of positions a..b, cyclically if b < a."""
-        return self.scheme.share(a, b)
-
-    @property
-    def spare(self) -> Any:
-        """The probability that a record is in no batch of an epoch."""
-        return self.scheme.spare
 
     @property
     def failure(self) -> Fraction:

@@ -77,7 +77,7 @@ def every_position(
     that are in no batch, where there may be such. `later_is_worse`: None if that has to be found out."""
     period = run.period
     rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
-    never, cases = (cases[:1], cases[1:]) if run.spare else ((), cases)
+    never, cases = (cases[:1], cases[1:]) if run.scheme.spare else ((), cases)
     ranges = [_positions_of(case) for case in cases]
     _check_partition(ranges, period, missed=False)
     rounded = [[a, b] for a, b in ranges if a < b]
@@ -85,7 +85,7 @@ def every_position(
         later_is_worse = bool(rounded or run.withdraws) and run.later_is_worse
     if rounded and not later_is_worse:
         raise Refused(f"ranges: positions {rounded[0]} may not be rounded to a later one")
-    shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
+    shares = [run.scheme.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
     weights = weights_of(run, shares)
     for case, weight in timed(list(zip(cases, weights, strict=True))):
         check_weight(case, weight)
@@ -171,9 +171,9 @@ def _every_choice(
 def _chances(run: OrderedRun, ranges: set[Range], length: int) -> dict[Range, Fraction]:
     """The probability that the last record among the first `length` positions is in each of these ranges, and
     that none is there."""
-    _check_partition(ranges, length, missed=length < run.period or bool(run.spare))
+    _check_partition(ranges, length, missed=length < run.period or bool(run.scheme.spare))
     cut = sorted(r for r in ranges if r is not None)
-    weights = weights_of(run, [run.share(a, b) for a, b in cut])
+    weights = weights_of(run, [run.scheme.share(a, b) for a, b in cut])
     chances: dict[Range, Fraction] = dict(zip(cut, weights, strict=True))
     return chances | ({None: 1 - sum(weights, Fraction(0))} if None in ranges else {})
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from flint import acb, arb, ctx, fmpq
 
 from pabi.verification.arithmetic import above, double_above, exact, fraction_of, in_time, timed
-from pabi.verification.bounds import Bounds, JointBound, read_bounds, square_below
+from pabi.verification.bounds import Bounds, JointBound, read_bounds, square_below, total_of
 from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import (
     BoundedRanges,
@@ -73,12 +73,10 @@ def _exactly(bound: JointBound, order: float) -> Any:
     """The same of the factors, without rounding."""
     totals = []
     for turned in (False, True):
-        total: Any = fmpq(0)
-        for factor in (f for f in bound.factors if type(f) is not Rounding):
-            own = _of_factor(factor, order, turned)
-            if own is None:
-                return None
-            total += own
+        own = (f for f in bound.factors if type(f) is not Rounding)
+        total = total_of((1, _of_factor(factor, order, turned)) for factor in own)
+        if total is None:
+            return None
         totals.append(total)
     return max(totals)
 
@@ -89,29 +87,19 @@ def _of_factor(factor: Factor, order: float, turned: bool) -> Any:
             return _of_public_mixture(parts, order)
         case SampledGaussians(entries=entries):
             used = [f for f in timed(entries) if f.times and f.probability > 0.0 and f.mu > 0.0]
-            return _total((f.times, _of_sampled(f, order, turned)) for f in used)
+            return total_of((f.times, _of_sampled(f, order, turned)) for f in used)
         case BoundedRanges(entries=entries):
-            return _total((n, _of_bounded_range(e, order)) for e, n in timed(entries))
+            return total_of((n, _of_bounded_range(e, order)) for e, n in timed(entries))
         case PureFactors(entries=entries):
-            return _total((n, _of_pure(e, order)) for e, n in timed(entries))
+            return total_of((n, _of_pure(e, order)) for e, n in timed(entries))
         case Laplaces(entries=entries):
-            return _total((n, _of_laplace(e, order)) for e, n in timed(entries))
+            return total_of((n, _of_laplace(e, order)) for e, n in timed(entries))
         case Divergences(entries=entries):
-            return _total((d.times, exact(d.rho) if order <= d.order else None) for d in entries)
+            return total_of((d.times, exact(d.rho) if order <= d.order else None) for d in entries)
         case Selections(entries=entries):
-            return _total((one.times, _of_selection(one, order)) for one in timed(entries))
+            return total_of((one.times, _of_selection(one, order)) for one in timed(entries))
         case _:  # a probability with which nothing is promised, secret places, which have one, and groups
             return None
-
-
-def _total(terms: Any) -> Any:
-    """Σ times·ρ, None where one is None."""
-    total: Any = fmpq(0)
-    for times, rho in terms:
-        if rho is None:
-            return None
-        total += times * rho
-    return total
 
 
 def _of_log(log_moment: Any, order: float, most: Any = None) -> Any:
@@ -193,10 +181,8 @@ class _Normals(NamedTuple):
 
 def _of_sampled(factor: Sampled, order: float, turned: bool) -> Any:
     whole = _of_gaussian(whole_mu(factor), order)
-    p, size = arb(float(factor.probability)), max(factor.mu, *factor.sizes)
-    share = factor.probability
-    if not isinstance(share, float):
-        p = arb(fmpq(share.numerator, share.denominator))
+    share, size = factor.probability, max(factor.mu, *factor.sizes)
+    p = arb(share if isinstance(share, float) else fmpq(share.numerator, share.denominator))
     if share >= 1 or whole is None or not order * order * size * size < _MOST:
         return whole
     with ctx.workprec(_PRECISION):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
@@ -122,24 +123,27 @@ class PartingRate:
 
 # Noisy statistics: what their descriptions say, in exact arithmetic.
 
+S = TypeVar("S", NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments)
 
-# A noisy accuracy: what its description says, in exact arithmetic.
 
+class Statistics(About, Generic[S]):
+    """A noisy release of numbers that add up: what one record moves does not depend on what others add."""
 
-class Accuracy(About):
-    """A release of a noisy accuracy."""
-
-    CALLED = "of an accuracy"
     nulls = True
 
-    def __init__(self, description: NoisyAccuracy) -> None:
-        self.description = description
+    def __init__(self, description: S) -> None:
+        self.description: S = description
         self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
 
     @property
+    @abstractmethod
     def sensitivity_square(self) -> Any:
-        """The square of what one of n moves the mean of numbers in [0, 1] by: 1/n²."""
-        return fmpq(1, self.description.n * self.description.n)
+        """The square of what one record moves the numbers by."""
+
+    @property
+    def failure(self) -> Fraction:
+        """A bound on the probability with which nothing is promised."""
+        return Fraction(0)
 
     @property
     def noise_std(self) -> Any:
@@ -149,18 +153,21 @@ class Accuracy(About):
         return exact(self.description.noise_std)
 
 
-# Noisy statistics of columns: what their description says, in exact arithmetic.
+class Accuracy(Statistics[NoisyAccuracy]):
+    """A release of a noisy accuracy."""
+
+    CALLED = "of an accuracy"
+
+    @property
+    def sensitivity_square(self) -> Any:
+        """The square of what one of n moves the mean of numbers in [0, 1] by: 1/n²."""
+        return fmpq(1, self.description.n * self.description.n)
 
 
-class ColumnStatistics(About):
-    """A release of noisy counts, moments or levels of columns."""
+class ColumnStatistics(Statistics[NoisyColumnStatistics]):
+    """A release of noisy counts, moments or levels of columns. Of a user one record is drawn."""
 
     CALLED = "of statistics of columns"
-    nulls = True  # numbers add up: what one record moves does not depend on what the others add
-
-    def __init__(self, description: NoisyColumnStatistics) -> None:
-        self.description = description  # of a user one record is drawn
-        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
 
     @property
     def sensitivity_square(self) -> Any:
@@ -187,13 +194,6 @@ class ColumnStatistics(About):
                 raise Refused(f"statistic: the checker knows no {other!r}")
 
     @property
-    def noise_std(self) -> Any:
-        """σ as stated, a rational."""
-        if self.description.noise_std is None:
-            raise Refused("noise_std: the description has no noise")
-        return exact(self.description.noise_std)
-
-    @property
     def failure(self) -> Fraction:
         """δ₀: a bound on the probability that in some column a level is shown that one record alone has.
 
@@ -210,18 +210,13 @@ class ColumnStatistics(About):
         return min(Fraction(1), fraction_of(above(-none.expm1())))
 
 
-# Noisy second moments: what their description says, in exact arithmetic.
-
-
-class SecondMoments(About):
+class SecondMoments(Statistics[NoisySecondMoments]):
     """A release of noisy second moments, of matrices or of their diagonal alone."""
 
     CALLED = "of second moments"
-    nulls = True
 
     def __init__(self, description: NoisySecondMoments) -> None:
-        self.description = description
-        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
+        super().__init__(description)
         self.square = exact(description.feature_norm) * exact(description.feature_norm)
 
     @property
@@ -241,8 +236,6 @@ class SecondMoments(About):
     def noise_std(self) -> Any:
         """σ as stated, or what is added in its place, a rational."""
         stated = self.description
-        if stated.noise_std is not None:
-            return exact(stated.noise_std)
-        if stated.noise_multiplier is None:
-            raise Refused("noise_std: the description has no noise")
+        if stated.noise_std is not None or stated.noise_multiplier is None:
+            return super().noise_std
         return min(exact(stated.noise_multiplier) * self.square, exact(stated.moment_noise_std))

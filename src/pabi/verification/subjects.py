@@ -23,7 +23,6 @@ from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, Noisy
 from pabi.describe.unlearning import Unlearning
 from pabi.verification.arithmetic import (
     Refused,
-    Repeated,
     closed,
     columns,
     exact,
@@ -139,14 +138,12 @@ def _check(chains: Chains, payload: Payload) -> Proven:
     return Proven(assumptions, (JointBound.gaussian(many),))
 
 
-def _names(chains: Chains) -> tuple[Names, ...]:
-    return chains.one.names
-
-
 def of_runs(*, ordered: ProofCheck | None = None, drawn: ProofCheck | None = None) -> Theorem:
     """A theorem about runs of noisy SGD, and so about Langevin chains."""
     of: dict[type, ProofCheck] = {
-        Chains: ProofCheck(("run", "claim", "one", "reading"), _check, _names)
+        Chains: ProofCheck(
+            ("run", "claim", "one", "reading"), _check, lambda chains: chains.one.names
+        )
     }
     if ordered is not None:
         of[OrderedRun] = ordered
@@ -386,7 +383,7 @@ def claims_some(
     return "claim" not in payload or read_mu(payload["claim"]["mu"]) < math.inf
 
 
-def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
+def proven_of_iteration(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
     """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
     assumptions = iteration_sentences(
         read_adjacency(iteration.adjacency),
@@ -406,15 +403,11 @@ def named_with_cells(
     return lambda iteration: (names, diffusion) if iteration.followed else (names,)
 
 
-def written_out(payload: Payload) -> tuple[Any, Any, Any]:
+def written_out(payload: Payload) -> tuple[Any, ...]:
     """Arrays of the slopes, the sensitivities and the noises of all steps."""
     if "steps" in payload:
-        c, s, sigma = columns(payload["steps"])
-        return c, s, sigma
-    return _expanded(groups(payload["groups"]))
-
-
-def _expanded(stated: list[Repeated]) -> tuple[Any, Any, Any]:
+        return columns(payload["steps"])
+    stated = groups(payload["groups"])
     positions("steps", sum(m * sum(x.n for x in stretches) for m, stretches in stated))
     parts = [
         np.tile(np.repeat([x[1:] for x in stretches], [x.n for x in stretches], axis=0), (times, 1))

@@ -93,11 +93,9 @@ class Gaussians(Factor):
             curve: dict[str, Any] = {"kind": "gaussian", "mu": written_mu(self.mu)}
         else:
             falling = largest_first(self.parts)
-            mus, weights = (
-                [written_mu(mu) for _, mu in falling],
-                [double_above(w) for w, _ in falling],
-            )
-            curve = {"kind": "mixture", "mus": mus, "weights": weights}
+            weights = [double_above(weight) for weight, _ in falling]
+            curve = {"kind": "mixture", "mus": [written_mu(mu) for _, mu in falling]}
+            curve["weights"] = weights
         product["factors"].append(curve | {"count": 1})
 
     def delta(self, epsilon: float) -> Any:

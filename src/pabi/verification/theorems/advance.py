@@ -13,10 +13,11 @@ one (docs, "Payments in advance"). Uses before the step `begin` are paid for bef
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, assert_never
 
 import numpy as np
@@ -32,7 +33,7 @@ from pabi.verification.arithmetic import (
     timed,
 )
 from pabi.verification.cases import (
-    KEYS,
+    PAYMENT_KEYS,
     CaseCheck,
     ClaimedCase,
     LinearCases,
@@ -55,12 +56,9 @@ from pabi.verification.theorems.secret_order import Latest
 
 Pulls = dict[
     int, tuple[Any, Any]
-]  # of the steps that use the record: a ball around each, in units of s
+]  # of steps that use the record: a ball around each, in units of s
 
-_CHAIN, _BESIDE = (
-    4096,
-    32,
-)  # additions in a chain of a computed sum, and more than what comes besides
+_CHAIN, _BESIDE = 4096, 32  # additions in a chain of a computed sum, and more than comes besides
 
 SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with payments in advance (docs, Theory, 4.5, Theorem 57)"
@@ -108,14 +106,13 @@ class _InAdvance(CaseCheck):
     """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
     last `ahead` in advance."""
 
-    PAYMENTS = (*KEYS, "paid", "begin", "ahead", "n", "z")
+    PAYMENTS = (*PAYMENT_KEYS, "paid", "begin", "ahead", "n", "z")
 
     def __init__(self, run: OrderedRun, latest: Latest | None = None) -> None:
         """`latest`: of a place that changes every epoch, where a later use need not be worse."""
         super().__init__(run)
         self.latest = latest
-        self.kinds: dict[int, tuple[Any, ...]] = {}
-        self.alike: dict[int, int] = {}  # a step of each kind
+        self.step = cache(self._step)
         self.ball = _ball(run)
 
     def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
@@ -186,7 +183,7 @@ class _InAdvance(CaseCheck):
         if not uses.total:
             if distance:
                 raise Refused("distance: there is nothing to be paid before the first step")
-            if stated := sorted({*KEYS} & {*case} - {"tau", "distance"}):
+            if stated := sorted({*PAYMENT_KEYS} & {*case} - {"tau", "distance"}):
                 raise Refused(f"{stated[0]}: there is nothing to be paid before the first use")
             return arb(0)
         if self.latest is not None:
@@ -231,13 +228,8 @@ class _InAdvance(CaseCheck):
         """The product of the slopes of these steps of a constant schedule."""
         positions("steps", len(steps))
         total = arb(1)
-        counts: dict[int, int] = {}
-        for k in timed(steps):
-            kind = self.run.kind(k)
-            self.alike.setdefault(kind, k)
-            counts[kind] = counts.get(kind, 0) + 1
-        for kind, count in counts.items():
-            total *= arb(self.run.slope(self.alike[kind])) ** count
+        for k, count in Counter(map(self.run.alike, timed(steps))).items():
+            total *= arb(self.run.slope(k)) ** count
         return total
 
     def _in_advance(self, steps: range, pulls: Pulls, ends: Iterable[Any], apart: Any) -> Any:
@@ -245,7 +237,7 @@ class _InAdvance(CaseCheck):
         at, within, total, nothing = arb(0), apart, arb(0), arb(0)
         for k, (n, z) in timed(list(zip(steps, ends, strict=True))):
             after, beyond = arb(n), arb(z)
-            middle, spread, steepest, sigma = self._step(k)
+            middle, spread, steepest, sigma = self.step(self.run.alike(k))
             moved = after - middle * at
             left = steepest * within + spread * at - beyond
             if k in pulls:
@@ -263,18 +255,12 @@ class _InAdvance(CaseCheck):
     def _step(self, k: int) -> tuple[Any, ...]:
         """(the middle of the slopes, how far they are from it, the steepest, the noise) of a step, whatever
         is in its batch."""
-        kind = self.run.kind(k) if self.run.constant else k
-        if kind not in self.kinds:
-            run, eta = self.run, self.run.step_size(k)
-            fractions, curvature = run.fractions(k), run.gradients.curvature
-            assert curvature is not None  # as was checked
-            steepest = max(fractions) * curvature[1]
-            l2 = run.gradients.l2
-            low, high = 1 - eta * (l2 + steepest), 1 - eta * l2
-            middle, spread = (low + high) / 2, (high - low) / 2
-            balls = [arb(x) for x in (middle, spread, max(abs(low), abs(high)), run.sigma(k))]
-            self.kinds[kind] = tuple(balls)
-        return self.kinds[kind]
+        run, eta, curvature = self.run, self.run.step_size(k), self.run.gradients.curvature
+        assert curvature is not None  # as was checked
+        l2, steepest = run.gradients.l2, max(run.fractions(k)) * curvature[1]
+        low, high = 1 - eta * (l2 + steepest), 1 - eta * l2
+        middle, spread = (low + high) / 2, (high - low) / 2
+        return tuple(map(arb, (middle, spread, max(abs(low), abs(high)), run.sigma(k))))
 
 
 def _part(uses: UseSteps, first: int, end: int) -> UseSteps:

@@ -56,8 +56,8 @@ from pabi.verification.subjects import (
     claims_some,
     named_with_cells,
     of_runs,
+    proven_of_iteration,
 )
-from pabi.verification.subjects import proven as proven_of_iteration
 from pabi.verification.theorem import Finding, Names, Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.mechanisms import PATH
 
@@ -104,11 +104,12 @@ def totals_of(run: OrderedRun, end: int) -> list[tuple[Any, Any]]:
         case KnownPositions() | SecretOnce():
             used = min(run.period, end)
             totals = [
-                (sum(timed(losses[j :: run.period]), fmpq(0)), run.share(j, j)) for j in range(used)
+                (sum(timed(losses[j :: run.period]), fmpq(0)), run.scheme.share(j, j))
+                for j in range(used)
             ]
             if used < run.period:
-                totals.append((fmpq(0), run.share(used, run.period - 1)))
-            return [*totals, (fmpq(0), run.spare)]
+                totals.append((fmpq(0), run.scheme.share(used, run.period - 1)))
+            return [*totals, (fmpq(0), run.scheme.spare)]
         case _:
             assert_never(run.scheme)
 
@@ -121,9 +122,13 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
         case SecretEveryEpoch():
             return [(once * (epochs + more), fmpq(1))]
         case KnownPositions() | SecretOnce():
-            late = run.share(0, (rest or run.period) - 1)
-            early = run.share(rest, run.period - 1) if rest else fmpq(0)
-            return [(once * (epochs + more), late), (once * epochs, early), (fmpq(0), run.spare)]
+            late = run.scheme.share(0, (rest or run.period) - 1)
+            early = run.scheme.share(rest, run.period - 1) if rest else fmpq(0)
+            return [
+                (once * (epochs + more), late),
+                (once * epochs, early),
+                (fmpq(0), run.scheme.spare),
+            ]
         case _:
             assert_never(run.scheme)
 
@@ -192,22 +197,6 @@ def _paid(s: float, sigma: float) -> Any:
     ratio = arb(s) / arb(sigma)
     return ratio * ratio
 
-
-_COMPOSITION = {
-    "composition": {
-        **of_runs(
-            ordered=ProofCheck(
-                ("run", "claim", "position", "cases"), _ordered, named("composition", _GAUSSIANS)
-            ),
-            drawn=ProofCheck(
-                ("run", "claim", "position", "plan", "reading"),
-                drawn,
-                _named,
-            ),
-        ),
-        Iteration: ProofCheck(KEYS, _iteration, named_with_cells("composition", _GAUSSIANS, PATH)),
-    }
-}
 
 # Releases that were chosen one after the other, under a bound on what they add up to (docs, "Theory",
 # 16).
@@ -279,22 +268,6 @@ def _proven(releases: Releases, sentence: str, bound: JointBound) -> Proven:
 
 _SQUARES, _DIVERGENCES = "adaptive composition", "adaptive composition of divergences"
 
-_ADAPTIVE = {
-    _SQUARES: {
-        Releases: ProofCheck(
-            ("parts", "claim"),
-            _of_squares,
-            named(_SQUARES, "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)"),
-        )
-    },
-    _DIVERGENCES: {
-        Releases: ProofCheck(
-            ("parts", "claim"),
-            _of_divergences,
-            named(_DIVERGENCES, "Feldman, Zrnic 2021; docs, Theory, 16 (Theorem 22)"),
-        )
-    },
-}
 
 # Several releases from the same data, with independent randomness: their trade-off functions multiply.
 
@@ -333,16 +306,13 @@ def _names_composed(releases: Releases) -> tuple[Names, ...]:
     return tuple(joined)
 
 
-_COMPOSED = {"composed": {Releases: ProofCheck(("parts",), _check_composed, _names_composed)}}
-
 # Group privacy: data sets that differ in k units are joined by a chain of k adjacent pairs.
 #
 # Of a Gaussian link with μ the chain proves G(kμ), of ε-DP it proves kε-DP, and of any other the k-fold
 # function of the link's (docs, "Theory", 19).
 
 
-_METHOD = "group privacy"
-_SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)"
+_CHAINS = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)"
 
 
 def _check_group(subject: Members, payload: Payload) -> Proven:
@@ -389,29 +359,52 @@ def _times(x: float | None, size: int) -> float:
     return double_above(size * Fraction(x))
 
 
-_GROUP = {
-    _METHOD: {
-        Members: ProofCheck(("member", "size", "claim"), _check_group, named(_METHOD, _SOURCE))
-    }
-}
-
 # A mechanism that somebody states by its trade-off function.
 #
 # Nothing is derived. The sentence among the assumptions says that the function is taken as it is stated;
 # what is checked is that a guarantee says no more than that.
 
 
-def _check(subject: StatedMechanism, payload: Payload) -> Proven:
+def _check_stated(subject: StatedMechanism, payload: Payload) -> Proven:
     bounds = read_bounds(payload["claim"]["tradeoff"])
     return Proven((stated_sentence(subject.method, subject.source),), bounds)
 
 
-def _names(subject: StatedMechanism) -> tuple[Names, ...]:
-    return (Names(subject.method, subject.source),)
+_KEYS = ("run", "claim", "position")
 
-
-_STATED = {
-    "stated mechanism": {StatedMechanism: ProofCheck(("mechanism", "claim"), _check, _names)}
+THEOREMS = {
+    "composition": {
+        **of_runs(
+            ordered=ProofCheck((*_KEYS, "cases"), _ordered, named("composition", _GAUSSIANS)),
+            drawn=ProofCheck((*_KEYS, "plan", "reading"), drawn, _named),
+        ),
+        Iteration: ProofCheck(KEYS, _iteration, named_with_cells("composition", _GAUSSIANS, PATH)),
+    },
+    _SQUARES: {
+        Releases: ProofCheck(
+            ("parts", "claim"),
+            _of_squares,
+            named(_SQUARES, "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)"),
+        )
+    },
+    _DIVERGENCES: {
+        Releases: ProofCheck(
+            ("parts", "claim"),
+            _of_divergences,
+            named(_DIVERGENCES, "Feldman, Zrnic 2021; docs, Theory, 16 (Theorem 22)"),
+        )
+    },
+    "composed": {Releases: ProofCheck(("parts",), _check_composed, _names_composed)},
+    "group privacy": {
+        Members: ProofCheck(
+            ("member", "size", "claim"), _check_group, named("group privacy", _CHAINS)
+        )
+    },
+    "stated mechanism": {
+        StatedMechanism: ProofCheck(
+            ("mechanism", "claim"),
+            _check_stated,
+            lambda subject: (Names(subject.method, subject.source),),
+        )
+    },
 }
-
-THEOREMS = {**_COMPOSITION, **_ADAPTIVE, **_COMPOSED, **_GROUP, **_STATED}

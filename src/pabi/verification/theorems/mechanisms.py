@@ -30,7 +30,7 @@ from pabi.verification.arithmetic import (
     root_up,
     timed,
 )
-from pabi.verification.bounds import Bounds, JointBound
+from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import hides_its_path
 from pabi.verification.factors.closed_forms import (
     BoundedRanges,
@@ -46,65 +46,29 @@ from pabi.verification.samplers import (
     Mechanism,
     PartingRate,
     SecondMoments,
+    Statistics,
 )
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, Theorem, named
 
-# Statistics of columns: μ is what one record moves them by over the noise; undeclared levels may fail.
+# Noisy statistics: μ is what one record moves the numbers by over the noise; undeclared levels may fail.
 #
-# (Docs, "Theory", 18.)
+# (Docs, "Second moments" and "Theory", 18.)
 
 
-_METHOD_COLUMN_STATISTICS = "column statistics"
-_SOURCE_COLUMN_STATISTICS = (
-    "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18 (Theorems 24 and 25)"
-)
+_DONG = "Dong, Roth, Su 2022, Thm 2.7"
 
 
-def _check(subject: ColumnStatistics, payload: Payload) -> Proven:
-    noise = subject.noise_std
-    mu = root_up(subject.sensitivity_square / (noise * noise))
-    bound = JointBound.of(Gaussians.single(mu), Failure(subject.failure))
-    return Proven(column_statistics_sentences(subject.description), (bound,))
+def _statistics(name: str, source: str, sentences: Callable[[Any], tuple[str, ...]]) -> ProofCheck:
+    """How a release of numbers with Gaussian noise is checked, which rests on these `sentences`."""
 
+    def check(subject: Statistics[Any], payload: Payload) -> Proven:
+        noise = subject.noise_std
+        mu = root_up(subject.sensitivity_square / (noise * noise))
+        bound = JointBound.of(Gaussians.single(mu), Failure(subject.failure))
+        return Proven(sentences(subject.description), (bound,))
 
-_COLUMN_STATISTICS = {
-    _METHOD_COLUMN_STATISTICS: {
-        ColumnStatistics: ProofCheck(
-            ("run", "claim"), _check, named(_METHOD_COLUMN_STATISTICS, _SOURCE_COLUMN_STATISTICS)
-        )
-    }
-}
+    return ProofCheck(("run", "claim"), check, named(name, source))
 
-# The Gaussian mechanism: μ is what one record moves the numbers that are released by, over the noise.
-#
-# On second moments (docs, "Second moments") and on an accuracy.
-
-
-_METHOD = "Gaussian mechanism"
-_SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
-_OF_MOMENTS = f"{_SOURCE}; docs, Theory, 13 (Proposition 18)"
-
-
-def _of_moments(subject: SecondMoments, payload: Payload) -> Proven:
-    return Proven(second_moments_sentences(subject.description), _gaussian(subject))
-
-
-def _of_accuracy(subject: Accuracy, payload: Payload) -> Proven:
-    return Proven(accuracy_sentences(subject.description), _gaussian(subject))
-
-
-def _gaussian(subject: Any) -> Bounds:
-    """G(s/σ), of a sensitivity s and a noise σ that follow from a description."""
-    noise = subject.noise_std
-    return (JointBound.gaussian(root_up(subject.sensitivity_square / (noise * noise))),)
-
-
-_GAUSSIAN = {
-    _METHOD: {
-        SecondMoments: ProofCheck(("run", "claim"), _of_moments, named(_METHOD, _OF_MOMENTS)),
-        Accuracy: ProofCheck(("run", "claim"), _of_accuracy, named(_METHOD, _SOURCE)),
-    }
-}
 
 # Exponential mechanisms, one draw or several in turn.
 #
@@ -206,17 +170,6 @@ def _theorem(name: str, source: str, *, by_range: bool, by_curvature: bool) -> d
 
     return {name: {Mechanism: proof(_one), IteratedMechanism: proof(_in_turn, "rounds")}}
 
-
-_EXPONENTIAL = {
-    **_theorem("bounded range", _RANGE, by_range=True, by_curvature=False),
-    **_theorem("Gibbs measure", _GIBBS, by_range=False, by_curvature=True),
-    **_theorem(
-        "bounded range and Gibbs measure",
-        f"{_RANGE}; {_GIBBS}",
-        by_range=True,
-        by_curvature=True,
-    ),
-}
 
 # Diffusions at a constant temperature: closed forms for the path, and for its last point.
 #
@@ -324,7 +277,21 @@ def _dissipative(subject: Diffusion, distance: float) -> Any:
     return 2 * arb(beta) * growth.spread(arb(d))
 
 
-_DIFFUSIONS = {
+_BOTH = f"{_RANGE}; {_GIBBS}"
+_MOMENTS = f"{_DONG}; docs, Theory, 13 (Proposition 18)"
+_COLUMNS = f"{_DONG} and Cor. 3.3; docs, Theory, 18 (Theorems 24 and 25)"
+
+THEOREMS = {
+    "column statistics": {
+        ColumnStatistics: _statistics("column statistics", _COLUMNS, column_statistics_sentences)
+    },
+    "Gaussian mechanism": {
+        SecondMoments: _statistics("Gaussian mechanism", _MOMENTS, second_moments_sentences),
+        Accuracy: _statistics("Gaussian mechanism", _DONG, accuracy_sentences),
+    },
+    **_theorem("bounded range", _RANGE, by_range=True, by_curvature=False),
+    **_theorem("Gibbs measure", _GIBBS, by_range=False, by_curvature=True),
+    **_theorem("bounded range and Gibbs measure", _BOTH, by_range=True, by_curvature=True),
     PATH.method: {Diffusion: ProofCheck(("run", "claim"), _path, lambda subject: (PATH,))},
     LAST_POINT.method: {
         Diffusion: ProofCheck(
@@ -332,5 +299,3 @@ _DIFFUSIONS = {
         )
     },
 }
-
-THEOREMS = {**_COLUMN_STATISTICS, **_GAUSSIAN, **_EXPONENTIAL, **_DIFFUSIONS}

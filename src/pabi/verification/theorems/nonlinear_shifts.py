@@ -12,17 +12,24 @@ from flint import arb
 from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import Refused, columns, in_time, integer, mu_of, positions, timed
 from pabi.verification.cases import (
-    OneByOne,
+    CaseCheck,
+    ClaimedCase,
     check_start,
     of_cases,
 )
 from pabi.verification.derivation import Derived
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.losses import Omega, check_paid_off, least_of, pay_once, stated
-from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.places import every_position, worst_position
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.subjects import KEYS, Iteration, claims_some, named_with_cells, proven
+from pabi.verification.subjects import (
+    KEYS,
+    Iteration,
+    claims_some,
+    named_with_cells,
+    proven_of_iteration,
+)
 from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.mechanisms import LAST_POINT
 
@@ -70,7 +77,7 @@ def pay(
     return total
 
 
-class NonlinearCases(OneByOne):
+class NonlinearCases(CaseCheck):
     """Payments under moduli; `alike`: every step with data has the largest of their moduli, and the cool-down
     is left out."""
 
@@ -81,17 +88,20 @@ class NonlinearCases(OneByOne):
         self.alike = alike
         self.end = run.data if alike else run.total
 
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of payments at every step from τ on."""
-        used = set(uses.all())
+    def costs(self, claims: Sequence[ClaimedCase]) -> Sequence[Any]:
+        """Σ (a_k/σ_k)² of the payments of each case, at every step from τ on."""
+        return [self._cost(claim) for claim in claims]
+
+    def _cost(self, claim: ClaimedCase) -> Any:
+        used = set(claim.uses.all())
         positions("steps", self.end)
         return paid_off(
             self.run,
-            case,
+            claim.case,
             self.end,
             self._modulus,
             lambda k: arb(self.run.s(k)) if k in used else arb(0),
-            distance,
+            arb(claim.distance),
         )
 
     def _modulus(self, k: int) -> Omega:
@@ -127,7 +137,7 @@ def _iteration(iteration: Iteration, payload: Payload) -> Proven:
     case = ("tau", "distance", "payments", "at", "values")
     some = claims_some(payload, cases=1, case=case, steps=("s", "sigma"))
     mu = mu_of(_cost(iteration, payload, payload["cases"][0])) if some else math.inf
-    return proven(iteration, mu, hidden=True)
+    return proven_of_iteration(iteration, mu, hidden=True)
 
 
 def _cost(iteration: Iteration, payload: Payload, case: dict[str, Any]) -> Any:

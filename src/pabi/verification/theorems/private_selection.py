@@ -16,7 +16,7 @@ from pabi.describe.accounted import selection_sentences
 from pabi.tradeoff import TradeOff
 from pabi.verification.arithmetic import (
     Refused,
-    below,
+    above,
     closed,
     double_below,
     fraction_of,
@@ -131,7 +131,7 @@ def _at_most(bound: JointBound, log: float, most: Any) -> bool:
         single = bound.only(kind)
         if single is not None and single.size == 1:
             return bool(delta(single.entries[0][0], log) <= most)
-    at = double_below(fraction_of(below(most)))
+    at = double_below(-fraction_of(above(-most)))
     return 0.0 < at < 1.0 and TradeOff.from_dict(bound.curve()).epsilon(at) <= log
 
 
@@ -141,8 +141,8 @@ def _gaussian(mu: float, log: float) -> Any:
         return arb(0 if mu == 0.0 else 1)
     m, e = arb(mu), arb(log)
     root = arb(2).sqrt()
-    above, below = ((e / m - m / 2) / root).erfc() / 2, ((e / m + m / 2) / root).erfc() / 2
-    return above - e.exp() * below
+    near, far = ((e / m - m / 2) / root).erfc() / 2, ((e / m + m / 2) / root).erfc() / 2
+    return near - e.exp() * far
 
 
 def _pure(epsilon: float, log: float) -> Any:

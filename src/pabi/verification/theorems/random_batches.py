@@ -266,27 +266,10 @@ def proven_shift(run: DrawnRun, payload: Payload) -> Proven:
     return _check(run, payload, keys=("pulls", "drawn"), before=_started, sides=1)
 
 
-_RANDOM_BATCHES = {
-    "one-sided shift": of_runs(
-        drawn=ProofCheck(
-            KEYS,
-            proven_shift,
-            named_by_exchange("one-sided shift", _ONE, PRESENCE_SOURCE),
-        )
-    ),
-    "two-sided shift": of_runs(
-        drawn=ProofCheck(
-            KEYS,
-            partial(_check, keys=("payments",), before=_lagging, sides=2),
-            named("two-sided shift", _TWO),
-        )
-    ),
-}
-
 # The one-sided shift under random batches, with payments under moduli that need not be linear.
 
 
-_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Theory, 10.4, Theorem 13)"
+_NONLINEAR = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Theory, 10.4, Theorem 13)"
 
 
 def _check_nonlinear_one_sided(run: DrawnRun, payload: Payload) -> Proven:
@@ -316,9 +299,24 @@ def _check_nonlinear_one_sided(run: DrawnRun, payload: Payload) -> Proven:
     )
 
 
-_NAMED = named_by_exchange("nonlinear one-sided shift", _SOURCE, PRESENCE_SOURCE)
-_NONLINEAR_ONE_SIDED = {
-    "nonlinear one-sided shift": of_runs(drawn=ProofCheck(KEYS, _check_nonlinear_one_sided, _NAMED))
+THEOREMS = {
+    "one-sided shift": of_runs(
+        drawn=ProofCheck(
+            KEYS, proven_shift, named_by_exchange("one-sided shift", _ONE, PRESENCE_SOURCE)
+        )
+    ),
+    "two-sided shift": of_runs(
+        drawn=ProofCheck(
+            KEYS,
+            partial(_check, keys=("payments",), before=_lagging, sides=2),
+            named("two-sided shift", _TWO),
+        )
+    ),
+    "nonlinear one-sided shift": of_runs(
+        drawn=ProofCheck(
+            KEYS,
+            _check_nonlinear_one_sided,
+            named_by_exchange("nonlinear one-sided shift", _NONLINEAR, PRESENCE_SOURCE),
+        )
+    ),
 }
-
-THEOREMS = {**_RANDOM_BATCHES, **_NONLINEAR_ONE_SIDED}

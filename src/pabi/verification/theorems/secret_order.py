@@ -53,14 +53,16 @@ def averaged(run: OrderedRun, payload: Payload) -> list[Part]:
             assert_never(run.scheme)
 
 
-_SOURCE = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6, Theorem 5a)"
-_SECRET_ORDER = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}
+_AVERAGED = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6, Theorem 5a)"
+
+_BY_LABEL = f"{OPTIMAL}, by a label that stays secret (docs, Theory, 6.1, Theorem 45)"
 
 # Secret place: payments under linear slopes for every place of a record that no other record depends on.
 
 
 def of_one_record(run: OrderedRun) -> tuple[OrderedRun, bool]:
-    """(the run of either record by itself against none, whether there is one on the other data set)."""
+    """(the run of either record by itself against none, whether there is one on the other data set). Refused
+    where others take part in what happens to a record."""
     match run.scheme:
         case SecretOnce():
             if not run.scheme.independent:
@@ -69,6 +71,11 @@ def of_one_record(run: OrderedRun) -> tuple[OrderedRun, bool]:
             raise Refused("theorem: it needs a place that is drawn once, in secret")
         case _:
             assert_never(run.scheme)
+    return against_none(run)
+
+
+def against_none(run: OrderedRun) -> tuple[OrderedRun, bool]:
+    """(the run with a record against none, whether another record moves that of the other data set)."""
     match run.neighbours:
         case "zero_out":
             opposite = False
@@ -81,26 +88,13 @@ def of_one_record(run: OrderedRun) -> tuple[OrderedRun, bool]:
     return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
 
 
-def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
+def _secret_place(run: OrderedRun, payload: Payload) -> Proven:
     assumptions = run.assumptions(hidden=True)
     alone, opposite = of_one_record(run)
     parts = every_position(alone, payload["cases"], LinearCases(alone, payload))
     mixture = SecretMixtures.single(parts, opposite)
     return Proven(assumptions, (JointBound.of(mixture, Failure(run.failure)),))
 
-
-_SECRET_PLACE = {
-    "secret place": of_runs(
-        ordered=ProofCheck(
-            ("run", "claim", "position", "cases", "steps"),
-            _ordered_secret_place,
-            named(
-                "secret place",
-                f"{OPTIMAL}, by a label that stays secret (docs, Theory, 6.1, Theorem 45)",
-            ),
-        )
-    )
-}
 
 # Latest uses: a place that changes every epoch, whatever the steps do, each use at the end of its range.
 #
@@ -109,7 +103,7 @@ _SECRET_PLACE = {
 # it, if it has the largest of these numbers.
 
 
-def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
+def _latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
             return weighed(every_pair(run, payload["cases"]), Latest(run))
@@ -154,8 +148,9 @@ class Latest(WrittenOut):
         return own
 
 
-_NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"
-_LATEST_USES = {"latest uses": of_cases("latest uses", _NAMED, _ordered_latest_uses)}
+_LAST_TWO = (
+    f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"
+)
 
 # Epoch by epoch: a place that changes every epoch, whatever the steps do, at stated distances in between.
 #
@@ -166,7 +161,7 @@ _LATEST_USES = {"latest uses": of_cases("latest uses", _NAMED, _ordered_latest_u
 # (docs, "Secret order").
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
+def _epoch_by_epoch(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
             check = _LastEpoch(run, distances("resting", payload["resting"]))
@@ -249,12 +244,20 @@ def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
     return cost + early * early / before
 
 
-_SOURCE_EPOCH_BY_EPOCH = (
+_WITHIN_EPOCHS = (
     "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
     "position (docs, Theory, 6, Lemma 5b)"
 )
-_EPOCH_BY_EPOCH = {
-    "epoch by epoch": of_cases("epoch by epoch", _SOURCE_EPOCH_BY_EPOCH, _ordered, "resting")
-}
 
-THEOREMS = {**_SECRET_ORDER, **_SECRET_PLACE, **_LATEST_USES, **_EPOCH_BY_EPOCH}
+THEOREMS = {
+    "secret order": of_cases("secret order", _AVERAGED, averaged, "steps"),
+    "secret place": of_runs(
+        ordered=ProofCheck(
+            ("run", "claim", "position", "cases", "steps"),
+            _secret_place,
+            named("secret place", _BY_LABEL),
+        )
+    ),
+    "latest uses": of_cases("latest uses", _LAST_TWO, _latest_uses),
+    "epoch by epoch": of_cases("epoch by epoch", _WITHIN_EPOCHS, _epoch_by_epoch, "resting"),
+}

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from itertools import accumulate, pairwise
 from typing import Any, assert_never
 
@@ -34,6 +33,7 @@ from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce, binomial_tail
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
+from pabi.verification.theorems.secret_order import against_none
 
 _BINS, _SHUFFLED, _FULL = (f"docs, Theory, 6.3 (Theorem {number})" for number in (53, 54, 55))
 _PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
@@ -66,19 +66,10 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
 
 def _alone(run: OrderedRun, displaces: bool) -> tuple[OrderedRun, bool]:
     """(the run with one record against none, whether another record moves the other data set's)."""
-    stated = run.run.gradient_sensitivity is not None
-    match run.neighbours:
-        case "zero_out":
-            opposite = False
-        case "replace_one":
-            opposite = True
-            if stated:
-                raise Refused("gradient_sensitivity: it does not say what one record moves")
-        case _:
-            assert_never(run.neighbours)
-    if displaces and stated:
+    alone, opposite = against_none(run)
+    if displaces and run.run.gradient_sensitivity is not None:
         raise Refused("gradient_sensitivity: it says nothing of the records that are displaced")
-    return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
+    return alone, opposite
 
 
 def _factor(
@@ -154,23 +145,15 @@ def _above_cap(run: OrderedRun) -> Fraction:
 def _named(run: OrderedRun) -> tuple[Names, ...]:
     if type(run.run.batches) is BallsInBins:
         return (Names("secret steps", _BINS),)
-    if run.spare > 0 or run.data < run.period:
+    if run.scheme.spare > 0 or run.data < run.period:
         sources = [_SHUFFLED]
     elif run.data % run.period:
-        sources = [
-            _PARTLY_FULL,
-            f"{_SHUFFLED}; {_COMPOSED}",
-        ]  # or full epochs are seen, as in older files
+        # Or full epochs are seen, as in older files.
+        sources = [_PARTLY_FULL, f"{_SHUFFLED}; {_COMPOSED}"]
     else:
         sources = [_FULL]
     return tuple(Names("secret steps", source) for source in sources)
 
-
-_STEPS = {
-    "secret steps": of_runs(
-        ordered=ProofCheck(("run", "claim", "position", "plan", "reading"), _ordered, _named)
-    )
-}
 
 # Secret groups. Everybody may know a part U of 1, and the record, if it is in group g of the batches, is in
 # the batch where that part of the group's places ends. Its use is paid for by the noise up to the batch of
@@ -211,7 +194,7 @@ class _Uses:
 
     def __init__(self, run: OrderedRun) -> None:
         self.run, self.known = run, dict[Any, Any]()
-        self.kinds = dict[int, tuple[Any, Any]]()
+        self.step = cache(self._step)
 
     def square(self, start: int, end: int) -> Any:
         """(s/σ)² of a use at step `start` paid for before `end`: s²/Σ(σ_k/W_k)², W_k the product of the
@@ -221,7 +204,7 @@ class _Uses:
         if key not in self.known:
             energy, product = arb(0), arb(1)
             for k in timed(range(start, end)):
-                slope, sigma = self._step(k)
+                slope, sigma = self.step(self.run.alike(k))
                 if k > start:
                     product *= slope
                 energy += (sigma / product) ** 2
@@ -240,11 +223,7 @@ class _Uses:
 
     def _step(self, k: int) -> tuple[Any, Any]:
         """(slope, noise) of step k."""
-        kind = self.run.kind(k) if self.run.constant else k
-        if kind not in self.kinds:
-            slope = arb(self.run.slope(k)).max(arb(_LEAST_SLOPE))
-            self.kinds[kind] = slope, arb(self.run.sigma(k))
-        return self.kinds[kind]
+        return arb(self.run.slope(k)).max(arb(_LEAST_SLOPE)), arb(self.run.sigma(k))
 
 
 def _grouped(run: OrderedRun, payload: Payload) -> Proven:
@@ -254,7 +233,7 @@ def _grouped(run: OrderedRun, payload: Payload) -> Proven:
     if type(run.run.batches) is BallsInBins:
         raise Refused("theorem: a record's place changes those of no others")
     alone, opposite = _alone(run, True)
-    if not run.spare > 0:
+    if not run.scheme.spare > 0:
         raise Refused("theorem: no place of the permutation is left out")
     ranges = integer("offsets", plan["offsets"])
     if not 1 <= ranges <= _MOST_RANGES:
@@ -346,14 +325,13 @@ def _largest(squares: Iterable[Any]) -> Any:
     return reduce(lambda a, b: a.max(b), squares)
 
 
-_GROUPS = {
+_KEYS = ("run", "claim", "position", "plan", "reading")
+
+THEOREMS = {
+    "secret steps": of_runs(ordered=ProofCheck(_KEYS, _ordered, _named)),
     "secret groups": of_runs(
         ordered=ProofCheck(
-            ("run", "claim", "position", "plan", "reading"),
-            _grouped,
-            named("secret groups", "docs, Theory, 6.4 (Theorem 56)"),
+            _KEYS, _grouped, named("secret groups", "docs, Theory, 6.4 (Theorem 56)")
         )
-    )
+    ),
 }
-
-THEOREMS = {**_STEPS, **_GROUPS}

@@ -9,8 +9,8 @@ import numpy as np
 from flint import arb
 
 from pabi.verification.arithmetic import Refused, groups, integer, mu_of, raised
-from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
+    PAYMENT_KEYS,
     LinearCases,
     blocks_cost,
     check_same_steps,
@@ -31,7 +31,7 @@ from pabi.verification.subjects import (
     Iteration,
     claims_some,
     named_with_cells,
-    proven,
+    proven_of_iteration,
     written_out,
 )
 from pabi.verification.theorem import Payload, ProofCheck, Proven
@@ -54,9 +54,9 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
-    some = claims_some(payload, cases=1, case=PAYMENTS, steps=("c", "s", "sigma"))
+    some = claims_some(payload, cases=1, case=PAYMENT_KEYS, steps=("c", "s", "sigma"))
     mu = mu_of(_cost(iteration, payload, payload["cases"][0])) if some else math.inf
-    return proven(iteration, mu if "claim" in payload else raised(mu), hidden=True)
+    return proven_of_iteration(iteration, mu if "claim" in payload else raised(mu), hidden=True)
 
 
 def _cost(iteration: Iteration, payload: Payload, case: dict[str, Any]) -> Any:

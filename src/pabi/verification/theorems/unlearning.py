@@ -23,8 +23,8 @@ from pabi.verification.arithmetic import (
     timed,
 )
 from pabi.verification.bounds import JointBound
-from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
+    PAYMENT_KEYS,
     LinearCases,
     check_start,
     proven_by,
@@ -51,8 +51,8 @@ SHIFTS = (
 RANDOM = "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm 4.10, extended"
 COMPOSED = "docs, Theory, 21.1 (Theorem 33); Dong, Roth, Su 2022, Cor. 3.3"
 KEYS = ("run", "claim", "position", "cases", "steps", "demands")
-_BENT_KEYS = _COMPOSED_KEYS = ("run", "claim", "position", "cases", "demands")
-_DRAWN_KEYS = (*_BENT_KEYS, "cap")
+_CASE_KEYS = ("run", "claim", "position", "cases", "demands")
+_DRAWN_KEYS = (*_CASE_KEYS, "cap")
 
 Run = ForgettingOrder | ForgettingDraws
 
@@ -106,7 +106,7 @@ def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
 
 def _together(run: ForgettingOrder, payload: Payload) -> float:
     """The μ of one case about all withdrawn records."""
-    case, mu = _only_case(payload, PAYMENTS)
+    case, mu = _only_case(payload, PAYMENT_KEYS)
     LinearCases(run, payload)  # steps that are stated besides are those of the description
     if mu != math.inf:
         owed = np.array(
@@ -169,7 +169,7 @@ def _given_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     """Payments from the diameter, given a model, whatever batches are drawn."""
     assumptions = run.assumptions(hidden=True)
     _check_published(run, payload["demands"])
-    case, mu = _only_case(payload, (*PAYMENTS, "payments"))
+    case, mu = _only_case(payload, (*PAYMENT_KEYS, "payments"))
     steps = Capped(run, integer("cap", payload.get("cap", run.size)))
     if mu != math.inf:
         proven_mu(case, _given_cost(run, steps, case, mu), f"step {run.total}")
@@ -182,15 +182,14 @@ def _given_cost(run: ForgettingDraws, steps: Capped, case: dict[str, Any], mu: f
     distance, tau = _start(run, case), integer("tau", case["tau"])
     positions("steps", run.total - tau)
     if "payments" in case:
-        none = lambda k: arb(0)  # noqa: E731
-        return paid_off(run, case, run.total, steps.modulus, none, arb(distance))
-    c, later = np.zeros(run.total), range(tau, run.total)
-    sigma = np.zeros(run.total)
+        return paid_off(run, case, run.total, steps.modulus, lambda k: arb(0), arb(distance))
+    later = range(tau, run.total)
+    c, s, sigma = np.zeros((3, run.total))
     c[tau:] = [double_above(fraction_of(above(steps.at(k).c))) for k in timed(later)]
     sigma[tau:] = [double_below(fraction_of(run.sigma(k))) for k in timed(later)]
     none_owed = np.zeros(0, dtype=np.int64), np.zeros(0)
     paid = payments_of(case, distance, *none_owed, run.total)
-    return Replay(RoundedSteps(c, np.zeros(run.total), sigma)).costs([Claim(paid, mu)])[0]
+    return Replay(RoundedSteps(c, s, sigma)).costs([Claim(paid, mu)])[0]
 
 
 # Every iterate.
@@ -225,7 +224,7 @@ THEOREMS = {
         ForgettingDraws: ProofCheck(_DRAWN_KEYS, _given_drawn, named("unlearning", SHIFTS)),
     },
     "unlearning, any modulus": {
-        ForgettingOrder: ProofCheck(_BENT_KEYS, _bent, named("unlearning, any modulus", SHIFTS)),
+        ForgettingOrder: ProofCheck(_CASE_KEYS, _bent, named("unlearning, any modulus", SHIFTS)),
         ForgettingDraws: ProofCheck(
             _DRAWN_KEYS, _given_drawn, named("unlearning, any modulus", SHIFTS)
         ),
@@ -235,7 +234,7 @@ THEOREMS = {
     },
     "unlearning, composition": {
         ForgettingOrder: ProofCheck(
-            _COMPOSED_KEYS, _composed, named("unlearning, composition", COMPOSED)
+            _CASE_KEYS, _composed, named("unlearning, composition", COMPOSED)
         ),
         ForgettingDraws: ProofCheck(
             _PLAN, _composed_drawn, named("unlearning, composition", COMPOSED)

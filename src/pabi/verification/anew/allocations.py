@@ -28,8 +28,8 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.verification.anew.common_moves import CommonMoves
-from pabi.verification.anew.label_sums import LabelPlaces, LabelSum, Side, Sides, up
-from pabi.verification.anew.laws import Array, Law
+from pabi.verification.anew.label_sums import LabelPlaces, LabelSum, Side, Sides
+from pabi.verification.anew.laws import Array, Law, up, up_from_zero
 from pabi.verification.arithmetic import BITS, in_time, timed
 from pabi.verification.factors.allocations import LEFT, Allocation
 
@@ -128,7 +128,7 @@ class _Hub:
                 part = (s[i + 1] * p - mean) / (s[i + 1] - s[i])
                 mass[i] += part
                 mass[i + 1] += p - part
-            self.mass = np.array([max(0.0, up(x)) for x in mass])
+            self.mass = np.array([up_from_zero(x) for x in mass])
             self.below = [up(x) for x in below]
             self.tail = up(2 * ((arb(z[0]) - a) / root).erfc() / 2)
 
@@ -228,7 +228,7 @@ class Orders:
                     )
                     share = arb(part.numerator) / part.denominator
                     total += share * (near - arb(epsilon).exp() * far)
-            return max(0.0, up(total))
+            return up_from_zero(total)
 
     def _delta(self, places: Sequence[LabelPlaces], order: int, epsilon: float) -> float:
         """δ of one draw."""

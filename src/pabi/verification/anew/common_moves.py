@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from pabi.verification.anew.label_sums import LabelPlaces, Side, Sides, up
-from pabi.verification.anew.laws import Array
+from pabi.verification.anew.label_sums import LabelPlaces, Side, Sides
+from pabi.verification.anew.laws import Array, up, up_from_zero
 from pabi.verification.arithmetic import BITS, timed
 
 _LEAST = 1e-3  # a smaller α counts as this, and so does a smaller range
@@ -91,7 +91,7 @@ class CommonMoves:
                 tails = ((one, ((xi[0] - alpha) / root).erfc() / 2) for one, alpha in parts)
                 tail = sum((arb(one.weight) * one.count * x for one, x in tails), arb(0))
         tail *= 1.0 + _WEIGHED
-        return np.array([max(0.0, up(x)) for x in mass]), rest, up(tail)
+        return np.array([up_from_zero(x) for x in mass]), rest, up(tail)
 
     def delta(self, epsilon: float, excess: Excess) -> float:
         """An upper bound on δ at ε ≥ 0."""

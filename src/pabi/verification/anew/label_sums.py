@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb, ctx
 
-from pabi.verification.anew.laws import Array
+from pabi.verification.anew.laws import Array, up, up_from_zero
 from pabi.verification.anew.sums import Spectrum, characteristic, tilted
 from pabi.verification.arithmetic import BITS, in_time, timed
 
@@ -107,9 +107,8 @@ class LabelPlaces:
 
     def moments(self, sides: Sides, epsilon: float) -> tuple[float, float, float]:
         """About the means of the sum's parts above 0 and below, and its variance, but for what is rare."""
-        z = self.z[np.abs(self.z) <= _RARE]
-        p = self.cells[0][: self.z.size - 1][np.abs(self.z[:-1]) <= _RARE][: z.size]
-        z = z[: p.size]
+        near = np.abs(self.z) <= _RARE  # the last place is not
+        z, p = self.z[near], self.cells[0][near[:-1]]
         y = np.maximum(sides.above.at(z, self.size, epsilon)[0], 0.0)
         less = sides.ratio * np.minimum(sides.below.at(z, self.size, epsilon)[0], 0.0)
         mean, lower = float(p @ y), float(p @ less)
@@ -126,7 +125,7 @@ class LabelPlaces:
                 one, two = 1 - one, 1 - two
             mean = one - arb(epsilon).exp() * two
             # The root is not exact.
-            return self.weight * self.count * (max(0.0, up(mean)) + _VALUE)
+            return self.weight * self.count * (up_from_zero(mean) + _VALUE)
 
     def values(self, sides: Sides, epsilon: float, ends: tuple[float, float]) -> _Values:
         """Those of a label, up to these ends on either side of 0."""
@@ -299,8 +298,3 @@ def _power(x: Array) -> Array:
 
 def _doubles(balls: Sequence[Any]) -> Array:
     return np.array([max(0.0, float(ball.mid())) for ball in balls])
-
-
-def up(ball: Any) -> float:
-    """A double above a ball."""
-    return math.nextafter(float(arb(ball).upper()), math.inf)

@@ -81,7 +81,7 @@ def law_of(factor: Sampled, tail: float, spacing: float) -> Law:
     y = np.where(g < 0.0, small, large)
     with ctx.workprec(BITS):
         if single:  # All losses of O_p are above log(1 − p), where z = −∞.
-            lowest = -_above(-(1 - arb(p)).log())
+            lowest = -up_from_zero(-(1 - arb(p)).log())
             inner = [x for x in np.unique(y).tolist() if arb(x).expm1() + p > 1e-7 * p]
         else:
             lowest, inner = 0.0, np.unique(y[y > 0.0]).tolist()
@@ -139,7 +139,7 @@ def _split_replaced(mu: float, p: float, edges: Sequence[float]) -> tuple[Array,
     finite = arb(edges[-1]).exp() * (share * away + (1 - share) * plain)
     masses[-1] += finite
     infinity = share * towards + (1 - share) * plain - finite
-    return np.array([_above(m) for m in masses]), _above(infinity)
+    return np.array([up_from_zero(m) for m in masses]), up_from_zero(infinity)
 
 
 def _law_of_displaced(factor: Sampled, tail: float, spacing: float) -> Law:
@@ -156,7 +156,7 @@ def _law_of_displaced(factor: Sampled, tail: float, spacing: float) -> Law:
         below = lower.split_below()
         rest = 1 - upper.first.p - lower.first.q
         y = np.array([*(-lower.floors[::-1]), *upper.ceilings[1:]])
-        above[0] += _above(rest)
+        above[0] += up_from_zero(rest)
     p = np.concatenate([below[::-1], above[1:]])
     p[below.size - 1] += above[0]
     return Law(y, raised(p), infinity, factor.times, norm != other)
@@ -197,8 +197,8 @@ class _Half(NamedTuple):
                 plain, own, other = map(_between, places[-2], places[-1])
                 cells.append(_mixed(p, plain, own, other))
         first, last = (_mixed(p, *(x.above for x in places[i])) for i in (0, -1))
-        ceilings = np.array([0.0, *(_above(y) for y in losses[1:])])
-        floors = np.array([0.0, *(max(0.0, -_above_any(-y)) for y in losses[1:])])
+        ceilings = np.array([0.0, *(up_from_zero(y) for y in losses[1:])])
+        floors = np.array([0.0, *(max(0.0, -up(-y)) for y in losses[1:])])
         return cls(losses, ceilings, floors, cells, first, last)
 
     def split_above(self) -> tuple[Array, float]:
@@ -210,7 +210,7 @@ class _Half(NamedTuple):
             masses[i + 1] += upper
         finite = self.losses[-1].lower().exp() * self.last.q
         masses[-1] += finite
-        return np.array([_above(m) for m in masses]), _above(self.last.p - finite)
+        return np.array([up_from_zero(m) for m in masses]), up_from_zero(self.last.p - finite)
 
     def split_below(self) -> Array:
         """Q-mass at minus the floors, where Q and P have changed roles."""
@@ -221,7 +221,7 @@ class _Half(NamedTuple):
             masses[i + 1] += seen.p - upper
             masses[i] += upper
         masses[-1] += self.last.q
-        return np.array([_above(m) for m in masses])
+        return np.array([up_from_zero(m) for m in masses])
 
 
 def _mixed(p: float, plain: Any, own: Any, other: Any) -> _Tail:
@@ -232,12 +232,6 @@ def _mixed(p: float, plain: Any, own: Any, other: Any) -> _Tail:
 def _upper(cell: _Tail, low: Any, high: Any) -> Any:
     """P's mass at the upper of two losses between which a cell's are; the rest is at the lower."""
     return (cell.p - low.exp() * cell.q) / -(low - high).expm1()
-
-
-def _above_any(ball: Any) -> float:
-    """A double not below a ball; ∞ if it is no number."""
-    value = math.nextafter(float(arb(ball).upper()), math.inf)
-    return value if value == value else math.inf
 
 
 def _around(z: Any, mu: float) -> tuple[_Place, _Place, _Place]:
@@ -264,7 +258,7 @@ def _split(mu: float, p: float, edges: Sequence[float], single: bool) -> tuple[A
     finite = arb(edges[-1]).exp() * q
     masses[-1] += finite
     infinity = share * shifted + (1 - share) * q - finite
-    return np.array([_above(m) for m in masses]), _above(infinity), _above(rest)
+    return np.array([up_from_zero(m) for m in masses]), up_from_zero(infinity), up_from_zero(rest)
 
 
 class _Place(NamedTuple):
@@ -292,10 +286,15 @@ def _between(a: _Place, b: _Place) -> Any:
     return a.above - b.above if a.positive else b.below - a.below
 
 
-def _above(ball: Any) -> float:
-    """A double ≥ 0 not below a ball; ∞ if it is no number."""
+def up(ball: Any) -> float:
+    """A double above a ball; ∞ if it is no number."""
     value = math.nextafter(float(arb(ball).upper()), math.inf)
-    return max(0.0, value) if value == value else math.inf
+    return value if value == value else math.inf
+
+
+def up_from_zero(ball: Any) -> float:
+    """A double ≥ 0 not below a ball; ∞ if it is no number."""
+    return max(0.0, up(ball))
 
 
 def raised(x: Array) -> Array:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from pabi.verification.anew.laws import Law, reach_of, reversed_masses
+from pabi.verification.anew.laws import Law, reach_of, reversed_masses, up, up_from_zero
 from pabi.verification.arithmetic import BITS, in_time, timed
 from pabi.verification.factors.mixtures import Sampled, SecretParts
 
@@ -53,74 +53,58 @@ def _laws(
     with ctx.workprec(_ENOUGH):
         losses: list[float] = []
         masses: list[Any] = []
-        y, here = _loss(first, second, places[0]), _around(first, second, places[0])
-        q_below = here.q_below
-        losses.append(_up(y))
-        masses.append(here.p_below)
+        y = _loss(first, second, places[0])
+        seen_p, seen_q = _seen(first, places[0]), _seen(second, places[0])
+        q_below = _below(seen_q)
+        losses.append(up(y))
+        masses.append(_below(seen_p))
         for b in timed(places[1:]):
             in_time()
-            there = _around(first, second, b)
-            p, q = here.until(there)
+            next_p, next_q = _seen(first, b), _seen(second, b)
+            p, q = _between(seen_p, next_p), _between(seen_q, next_q)
             least, y = _down(y), _loss(first, second, b)
-            most = _up(y)
+            most = up(y)
             # u at the upper end, where Q has e^-most·u, and the rest at the lower.
             u = (p - arb(least).exp() * q) / -(arb(least) - arb(most)).expm1()
             losses += [least, most]
             masses += [p - u, u]
-            here = there
-        last, p, q = _down(y), here.p_above, here.q_above
+            seen_p, seen_q = next_p, next_q
+        last, p, q = _down(y), _above(seen_p), _above(seen_q)
         finite = arb(last).exp() * q
         losses.append(last)
         masses.append(finite)
-        each = np.array([_mass_up(m) for m in masses])
-        law = Law(np.array(losses), each, _mass_up(p - finite), 1, turns=True)
+        each = np.array([up_from_zero(m) for m in masses])
+        law = Law(np.array(losses), each, up_from_zero(p - finite), 1, turns=True)
         # Q's masses follow from the ratios; what is below all doubles is added to the infinite loss.
-        infinity = _mass_up(q_below + _LEAST * len(losses))
+        infinity = up_from_zero(q_below + _LEAST * len(losses))
         return law, Law(-law.y[1:], reversed_masses(law)[1:], infinity, 1, turns=True)
 
 
-class _Around(NamedTuple):
-    """A place under every label of P and of Q: (weight, whether beyond the mean, masses below and above)."""
-
-    p: list[tuple[Any, bool, Any, Any]]
-    q: list[tuple[Any, bool, Any, Any]]
-
-    @property
-    def p_below(self) -> Any:
-        return sum((w * below for w, _, below, _ in self.p), arb(0))
-
-    @property
-    def q_below(self) -> Any:
-        return sum((w * below for w, _, below, _ in self.q), arb(0))
-
-    @property
-    def p_above(self) -> Any:
-        return sum((w * above for w, _, _, above in self.p), arb(0))
-
-    @property
-    def q_above(self) -> Any:
-        return sum((w * above for w, _, _, above in self.q), arb(0))
-
-    def until(self, end: _Around) -> tuple[Any, Any]:
-        """(P, Q) of what lies between this place and a later one."""
-        return _between(self.p, end.p), _between(self.q, end.q)
+# A place under every label: (weight, whether beyond its mean, masses below and above).
+_Seen = list[tuple[Any, bool, Any, Any]]
 
 
-def _around(first: Sequence[Part], second: Sequence[Part], z: float) -> _Around:
-    sides = []
-    for parts in (first, second):
-        seen = []
-        for w, m in parts:
-            distance = arb(z) - m
-            small = _tail(abs(distance))
-            beyond = bool(distance > 0)
-            below, above = (1 - small, small) if beyond else (small, 1 - small)
-            seen.append((w, beyond, below, above))
-        sides.append(seen)
-    return _Around(sides[0], sides[1])
+def _seen(parts: Sequence[Part], z: float) -> _Seen:
+    """A place under every label of one data set."""
+    seen = []
+    for w, m in parts:
+        distance = arb(z) - m
+        small = _tail(abs(distance))
+        beyond = bool(distance > 0)
+        below, above = (1 - small, small) if beyond else (small, 1 - small)
+        seen.append((w, beyond, below, above))
+    return seen
 
 
-def _between(start: Any, end: Any) -> Any:
+def _below(seen: _Seen) -> Any:
+    return sum((w * below for w, _, below, _ in seen), arb(0))
+
+
+def _above(seen: _Seen) -> Any:
+    return sum((w * above for w, _, _, above in seen), arb(0))
+
+
+def _between(start: _Seen, end: _Seen) -> Any:
     """Σ w·(the mass between two places), each from the nearer tail."""
     total = arb(0)
     for (w, beyond, below, above), (_, _, later_below, later_above) in zip(start, end, strict=True):
@@ -151,18 +135,8 @@ def _ball(weight: Fraction) -> Any:
     return arb(fmpq(weight.numerator, weight.denominator))
 
 
-def _up(ball: Any) -> float:
-    return math.nextafter(float(arb(ball).upper()), math.inf)
-
-
 def _down(ball: Any) -> float:
     return math.nextafter(float(arb(ball).lower()), -math.inf)
-
-
-def _mass_up(ball: Any) -> float:
-    """A double ≥ 0 not below a ball; ∞ if it is no number."""
-    value = _up(ball)
-    return max(0.0, value) if value == value else math.inf
 
 
 # One mixture alone, in closed form.

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pabi.verification.anew.laws import ULP, Array, Law, law_of, raised, turned_law_of
-from pabi.verification.arithmetic import Refused, in_time, timed
+from pabi.verification.arithmetic import Refused, double_above, in_time, timed
 from pabi.verification.factors.mixtures import Sampled, whole_mu
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively. Where ε is
@@ -71,7 +71,9 @@ def epsilons(
     `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of further factors
     the losses, from (tail, spacing), those with the data sets exchanged, and how many there are.
     """
-    factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
+    factors = [
+        f._replace(probability=double_above(Fraction(f.probability))) for f in sampled if f.mu > 0.0
+    ]
     if not 0.0 < delta < 1.0 or any(math.isinf(max(f.mu, *f.sizes)) for f in factors):
         return
     if not factors and not others and all(mu == 0.0 for _, mu in parts):
@@ -94,12 +96,6 @@ def epsilons(
             facing = [*facing, *(both[turned]._replace(times=n) for both, n in more)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         yield epsilon
-
-
-def _double(p: Fraction | float) -> float:
-    """A double not below `p`, nor above 1."""
-    value = float(p)
-    return value if value >= p else math.nextafter(value, 1.0)
 
 
 class _Mixture(NamedTuple):

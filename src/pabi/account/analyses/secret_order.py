@@ -293,15 +293,10 @@ def require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
 def _merged(places: Sequence[tuple[float, Fraction]]) -> list[tuple[float, Fraction]]:
     """(m_j, w_j) in increasing order; where they are many, the lower half in ranges, each at its largest."""
     ordered = sorted(places)
-    single = max(0, len(ordered) - _MOST_PLACES // 2)
-    if len(ordered) <= _MOST_PLACES:
-        return ordered
-    count = _MOST_PLACES // 2
-    merged = []
-    for i in range(count):
-        part = ordered[i * single // count : (i + 1) * single // count]
-        merged.append((part[-1][0], sum((w for _, w in part), Fraction(0))))
-    return [*merged, *ordered[single:]]
+    return [
+        (ordered[b][0], sum((weight for _, weight in ordered[a : b + 1]), Fraction(0)))
+        for a, b in buckets(len(ordered), _MOST_PLACES)
+    ]
 
 
 # Latest uses: a secret order for every epoch where steps expand, or sensitivities fall.
@@ -420,10 +415,11 @@ class _LastEpoch:
         return average([r.mu for r, _ in solved], weights).epsilon(delta)
 
     def _solved(self, where: tuple[int, int] | None, weight: Fraction, resting: Resting) -> Solved:
-        then = () if where is None else (self.first + where[1],)
-        own = np.zeros(self.view.run.steps - self.first)
+        own, then = np.zeros(self.view.run.steps - self.first), list[int]()
         if where is not None:
-            own[where[1]] = self.view.standing(*(self.first + end for end in where))
-        uses = Uses(self.view.period - 1, self.older, then)
+            first, last = (self.first + place for place in where)
+            own[where[1]] = self.view.standing(first, last)
+            then.append(last)
+        uses = Uses(self.view.period - 1, self.older, tuple(then))
         record = derived(self.view, uses, own, self.first, float(resting.r[-1]))
         return record._replace(paid=resting.cost), Case(uses, weight, (where,))

@@ -84,14 +84,12 @@ class _Block:
 
     def with_later(self, later: _Block) -> _Block:
         """The block of both, in the larger of the two scales, rounded against ourselves."""
-        ratio = later.scale.over(self.scale)
-        if ratio <= 1.0:
-            demand = self.demand + _keep(later.demand, ratio)
-            return _Block(demand, self.weight + later.weight * ratio * ratio, self.scale, later.end)
-        inverse = self.scale.over(later.scale)
-        demand = later.demand + _keep(self.demand, inverse)
-        weight = later.weight + self.weight * inverse * inverse
-        return _Block(demand, weight, later.scale, later.end)
+        above = later.scale.over(self.scale) <= 1.0
+        large, small = (self, later) if above else (later, self)
+        ratio = small.scale.over(large.scale)
+        demand = large.demand + _keep(small.demand, ratio)
+        weight = large.weight + small.weight * ratio * ratio
+        return _Block(demand, weight, large.scale, later.end)
 
 
 class _Chunk:
@@ -121,15 +119,6 @@ class _Blocks(NamedTuple):
     ends: NDArray[np.int64]
     mantissa: Array
     exponent: NDArray[np.int64]
-
-    @property
-    def slopes(self) -> Array:
-        """Payments per capacity, in each block's own unit; never zero."""
-        return np.maximum(self.demand / self.weight, TINY)
-
-    def ratio(self, unit: _Scale, which: Any) -> Array:
-        """`unit` over the units of some blocks."""
-        return scaled(unit.mantissa / self.mantissa[which], unit.exponent - self.exponent[which])
 
 
 def scaled(mantissa: Array, exponent: NDArray[np.int64]) -> Array:
@@ -301,7 +290,7 @@ def _blocks(segments: list[Segment]) -> _Blocks:
 
 def _finish(segments: list[Segment], blocks: _Blocks, n: int) -> BlockPayments:
     """Slopes in units of each block's end, raised until the payments surely suffice."""
-    slopes = blocks.slopes
+    slopes = np.maximum(blocks.demand / blocks.weight, TINY)  # in each block's own unit; never zero
     costs = blocks.demand * slopes
     # Products and sums of n terms in long double are off by at most n/2 units each; the payments
     # need 3n units of slack to cover every demand for sure.
@@ -333,7 +322,9 @@ def _shortfall(segments: list[Segment], blocks: _Blocks, slopes: Array) -> float
         stop = int(np.searchsorted(blocks.ends, segment.hi - 1)) + 1
         within = slice(begin, stop)
         lengths = np.diff(np.minimum(blocks.ends[within], segment.hi - 1), prepend=segment.lo - 1)
-        q = np.repeat(slopes[within] * blocks.ratio(segment.scale, within), lengths)
+        mantissa, exponent = segment.scale
+        unit = scaled(mantissa / blocks.mantissa[within], exponent - blocks.exponent[within])
+        q = np.repeat(slopes[within] * unit, lengths)
         demand = np.cumsum(segment.demand[::-1]) + carry_demand
         paid = np.cumsum((segment.weight * q)[::-1]) + carry_paid
         short = demand > paid

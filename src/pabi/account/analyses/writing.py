@@ -186,7 +186,7 @@ class RunProof(Proposal):
             "position": self.position,
             **{name: stated for name, stated in some.items() if stated is not None},
         }
-        if self.view is not None and any(record.step_by_step for record, _ in self.records):
+        if self.view is not None and any(isinstance(r.shifts, Start) for r, _ in self.records):
             out["steps"] = columns(self.view.arrays) if self.view.stated else None
         return out | {"cases": [_case_of(record, case) for record, case in self.records]}
 

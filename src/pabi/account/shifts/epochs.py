@@ -206,14 +206,12 @@ Shifts = PeriodicShifts | Start | StepPayments | Advance
 class Record(NamedTuple):
     """A record with these uses, and the shifts that prove how private it is (None: never used).
 
-    `paid`: μ² of what is paid before the shifts begin. `step_by_step`: whether the shifts were solved for
-    the steps one by one, so that a proof may have to state these.
+    `paid`: μ² of what is paid before the shifts begin.
     """
 
     uses: Uses
     shifts: Shifts | None = None
     paid: float = 0.0
-    step_by_step: bool = False
 
     @property
     def mu(self) -> float:
@@ -284,8 +282,7 @@ def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
-    form, shifts = solve_schedule(view.schedule(uses), view.diameter, stated=view.stated)
-    return Record(uses, shifts, step_by_step=isinstance(form, Steps))
+    return Record(uses, solve_schedule(view.schedule(uses), view.diameter, stated=view.stated)[1])
 
 
 def derived(
@@ -363,7 +360,7 @@ class _EpochSums:
         after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
         ends = after[payments.ends].astype(np.int64)
         start = Start(0, 0.0, payments._replace(first=j, ends=ends), self.unit)
-        return Record(uses, _raised(self.excess, start), step_by_step=True)
+        return Record(uses, _raised(self.excess, start))
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

@@ -126,11 +126,10 @@ def best_of(answers: list[Outcome], delta: float) -> Guarantee:
     """
     while not (best := least_of(answers, delta)).granted:
         _ = best.guarantee
-    guarantee = best.guarantee
-    assert guarantee is not None
+    assert best.guarantee is not None
     every_iterate = next((o.guarantee for o in answers if o.name in EVERY_ITERATE), None)
     curve = every_iterate.curve if every_iterate else None
-    return replace(guarantee, tuned_at=delta, composition=curve)
+    return replace(best.guarantee, tuned_at=delta, composition=curve)
 
 
 def best_guarantee(

@@ -228,10 +228,9 @@ def _epochs(count: float) -> str:
 
 def refuse_dear(bill: Bill) -> None:
     """Raises InvalidInput where those who stay would lose."""
-    if not bill.dear:
-        return
     on, anew = bill.going_on, bill.retraining
-    assert on is not None
+    if on is None or not bill.dear:
+        return
     raise InvalidInput(
         "accept_loss",
         f"going on would take {_epochs(on.epochs)} and raise the epsilon of all who stay from "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, assert_never
 
 import numpy as np
@@ -237,9 +237,7 @@ def _squared_mu(modulus: Modulus, diameter: float, variance: float) -> _Squares:
     if len(closed) == len(parts) == 1:
         return closed[0]
 
-    @cache
-    def exactly(steps: int) -> float:
-        return _solved(modulus, diameter, variance, steps)
+    exactly = cache(partial(_solved, modulus, diameter, variance))
 
     def square(steps: int) -> float:
         # Far apart one part matters, near each other another: both in turn is better than either.

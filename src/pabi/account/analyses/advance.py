@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import product, starmap, takewhile
@@ -331,18 +331,16 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
 class _Beginning(OrderedView):
     """The first steps of a run, whose slopes cover the batches that those of all its steps do."""
 
-    whole: OrderedView | None = None
+    whole: OrderedView = field(kw_only=True)
 
     @cached_property
     def fractions(self) -> Fractions:
         """Those of the whole run."""
-        assert self.whole is not None
         return self.whole.fractions
 
     @cached_property
     def arrays(self) -> Steps:
         """Those of the whole run."""
-        assert self.whole is not None
         return Steps(*(column[: self.run.steps] for column in self.whole.arrays))
 
 

@@ -108,7 +108,6 @@ BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs 
 _BELOW_LIMIT_EXPONENTIAL = (
     1.0 - 1e-12
 )  # of z*: the spread's slope is 0 there, so that nothing is lost
-_SMALLEST_EXPONENTIAL = 1e-290  # below it a spread loses digits
 Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
 
@@ -181,7 +180,7 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     growth = growth_of(mechanism.loss, mechanism.gap)
     if growth is not None:
         spread = growth.spread(min(mechanism.diameter, growth.limit * _BELOW_LIMIT_EXPONENTIAL))
-        if spread > _SMALLEST_EXPONENTIAL:
+        if spread > _SMALLEST:
             square = min(square, fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread)))
     return math.sqrt(square)
 

@@ -232,9 +232,9 @@ def product(
     ]
     counts = np.concatenate([np.zeros(0), *(n for _, n in records)])
     sizes = np.stack(columns or [counts] * 3, axis=1) * (1.0 + _MARGIN)
-    factors: list[tuple[TradeOff, int]] = []
-    for size, count in binned(sizes, counts):
-        factors.append((_revealed(factor, size, probability), count))
+    factors: list[tuple[TradeOff, int]] = [
+        (_revealed(factor, size, probability), count) for size, count in binned(sizes, counts)
+    ]
     if isinstance(hidden, Mixture):
         factors.append((Mixture([_raised(part.mu) for part in hidden.parts], hidden.weights), 1))
     elif not hidden <= 0.0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,10 @@ from pabi.account.facts.demand import View
 from pabi.describe.batches import Fractions, KnownUses
 from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
 from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import TINY, Array, bisected, fraction_up, times_up, up
-
-if TYPE_CHECKING:
-    from pabi.describe.runs import NoisySGD
 
 _MOST_STATED = 20_000  # steps that proofs state although the description implies them
 _MOST_WRITTEN = 4_000_000  # steps up to which those of forgetting are written out

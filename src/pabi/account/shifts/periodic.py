@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import NamedTuple
 
 from pabi.describe.iteration import Group, Groups, Stretch
@@ -119,14 +120,14 @@ def _log(c: float) -> float:
 
 def _piece(stretches: tuple[Stretch, ...], unit: float) -> ScaledPiece:
     """The merged steps of one repetition, in multiples of `unit`."""
-    total: ScaledPiece | None = None
-    for n, c, s, sigma in stretches:
-        v = (sigma / unit) * (sigma / unit)
-        # A capacity that loses digits is taken for none.
-        here = ScaledPiece(_log(c), _keep(s, 1.0 / unit), v if v >= TINY else 0.0).repeated(n)
-        total = here if total is None else total.then(here)
-    assert total is not None
-    return total
+    return reduce(ScaledPiece.then, (_equal_steps(stretch, unit) for stretch in stretches))
+
+
+def _equal_steps(stretch: Stretch, unit: float) -> ScaledPiece:
+    n, c, s, sigma = stretch
+    v = (sigma / unit) * (sigma / unit)
+    # A capacity that loses digits is taken for none.
+    return ScaledPiece(_log(c), _keep(s, 1.0 / unit), v if v >= TINY else 0.0).repeated(n)
 
 
 def _demand_first(group: Group) -> bool:

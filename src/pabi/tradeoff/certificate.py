@@ -460,8 +460,8 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
         raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
     must_be(data.get("format") == form, "format", f"{form!r}", data.get("format"))
     version, read = data.get("version"), " or ".join(map(str, versions))
-    known = type(version) is int and version in versions
-    must_be(known, "version", f"{read}, which this pabi reads", version)
+    readable = type(version) is int and version in versions
+    must_be(readable, "version", f"{read}, which this pabi reads", version)
     return data
 
 

@@ -871,8 +871,8 @@ def notes_in(data: dict[str, Any]) -> dict[str, Any]:
     """What a file says that is not proven. Raises InvalidInput for a key that is neither."""
     aside = _NOTES_OF_1 if data["version"] == 1 else _NOTES
     for key in data:
-        known = key in _STATED | _READING | aside
-        require(known, str(key), "unknown key: what is not proven stands under notes")
+        listed = key in _STATED | _READING | aside
+        require(listed, str(key), "unknown key: what is not proven stands under notes")
     if data["version"] == 1:
         return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
     notes = data.get("notes", {})

@@ -80,7 +80,6 @@ def test_reasons():
     for run, words in (
         (a_run(batches=Cyclic(20)), "drawn afresh"),
         (a_run(loss=Loss.convex(1.0, gradient_bound=1.0)), "linear"),
-        (NoisyIteration(0.9, 1.0, 1.0, steps=3), "bare iteration"),
         (a_run(release="path"), "path"),
         (a_run(update="other"), "update"),
         (a_run(steps=1_000_001), "diameter"),
@@ -89,6 +88,9 @@ def test_reasons():
     ):
         with pytest.raises(NotApplicable, match=words):
             nonlinear_shifts.nonlinear_one_sided(run, DELTA)
+    bare = NoisyIteration(0.9, 1.0, 1.0, steps=3)
+    (answer,) = outcomes(bare, DELTA, only="nonlinear one-sided shift")
+    assert "bare iteration" in answer.reason
 
 
 LOSSES = {"unknown": Loss.unknown(), "lipschitz": Loss.lipschitz(1.0)}

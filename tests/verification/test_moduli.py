@@ -327,7 +327,7 @@ def test_less_is_refused(name):
         refused(forged(payload, f"claim.mu *= {LESS}"), "mu: the Gaussian cases")
     for i, (_, mu) in enumerate(payload["claim"].get("mixture", [])):
         for entry in (0, 1) if mu else ():
-            refused(forged(payload, f"claim.mixture.{i}.{entry} *= {LESS}"), "mu: ")
+            refused(forged(payload, f"claim.mixture.{i}.{entry} *= {LESS}"), "mu: |weights: ")
 
 
 # Numbers of a description, and whether more of them is worse.

@@ -107,8 +107,8 @@ def test_a_lost_worker_changes_nothing(scheduler, start, tmp_path, monkeypatch):
     start(*[with_pabi] * 3)
     gradient, chain = sampling.mean_gradient(ROWS, LABELS, LOSS), tmp_path / "chain"
     draws = langevin(CHAIN, killing(str(chain), gradient), np.zeros(3), 1, SEED, client=scheduler)
-    # Through `killing` too the gradient is somebody's own, whose rounding is another.
-    one, own = replace(CHAIN, chains=1), lambda x: gradient(x)
+    # At the temperature, and with the rounding, of all: through `killing` the gradient is somebody's own.
+    one, own = replace(draws.chain, chains=1), lambda x: gradient(x)
     alone = [
         sampling.langevin(one, own, np.zeros(3), random_state=keyed_generator(key)).values
         for key in Randomness(SEED).keys(3)

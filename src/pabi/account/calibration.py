@@ -351,8 +351,8 @@ class _Search:
         )
         if run.gradient_sensitivity is not None:
             raise InvalidInput("gradient_sensitivity", "it stands in for clip_norm: leave it out")
-        known = run.loss.gradient_bound
-        bound = math.inf if known is None else known
+        own = run.loss.gradient_bound
+        bound = math.inf if own is None else own
 
         def clipped(x: float) -> NoisySGD:
             return replace(run, clip_norm=x)

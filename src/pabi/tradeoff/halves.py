@@ -91,6 +91,9 @@ class MovedPart(NamedTuple):
         return np.where(less < 1.0, near, far)
 
 
+_ARRAYS = "one", "apart", "weight", "log_rest", "origin"
+
+
 @dataclass(frozen=True, eq=False)
 class HalfParts:
     """The parts of a half, or of several halves of one part each: arrays (parts, …) that broadcast with t."""
@@ -106,7 +109,8 @@ class HalfParts:
         """One half, arrays (parts, 1, 1), or several of one part, (1, halves, 1)."""
         parts = np.array([part for half in halves for part in half.parts], dtype=np.float64).T
         rests = np.array([(half.log_rest, half.origin) for half in halves]).T
-        return cls(*parts.reshape(3, -1, len(halves), 1), *rests[..., None])
+        arrays = *parts.reshape(3, -1, len(halves), 1), *rests[..., None]
+        return cls(**dict(zip(_ARRAYS, arrays, strict=True)))
 
     def at(self, index: Indices) -> HalfParts:
         """Those of these halves, of the only one for all of them."""
@@ -114,8 +118,7 @@ class HalfParts:
 
     def each(self, function: Callable[[Array], Array]) -> HalfParts:
         """What a function makes of every array."""
-        fields = self.one, self.apart, self.weight, self.log_rest, self.origin
-        return HalfParts(*map(function, fields))
+        return HalfParts(**{name: function(getattr(self, name)) for name in _ARRAYS})
 
     @cached_property
     def two(self) -> Array:

@@ -155,9 +155,9 @@ class Epsilons(Listed[tuple[float, int]]):
         """`count` factors of the ε that a trade-off function in JSON states. Refused where another value of
         `BESIDE` stands there."""
         several(curve, count)
-        for name, known in cls.BESIDE.items():
-            if nonnegative(name, curve[name]) != known:
-                raise Refused(f"{name}: expected {known:g}, got {curve[name]!r}")
+        for name, only in cls.BESIDE.items():
+            if nonnegative(name, curve[name]) != only:
+                raise Refused(f"{name}: expected {only:g}, got {curve[name]!r}")
         return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
 
     def missing(self, claimed: Self) -> str | None:

@@ -176,7 +176,7 @@ def test_models_that_cannot_be_compared(model, tmp_path):
         (broken, "expected a model (skops, a state"),
         (foreign, "of pabi's types only"),
         (tmp_path / "dict.skops", "expected a"),
-        (tmp_path / "nowhere.skops", "saved): No such file"),
+        (tmp_path / "nowhere.skops", "savez did): No such file"),
     ):
         assert_one_line(verified(text, "--model", str(file)), words)
     bare = RUN.guarantee(DELTA).to_json()

@@ -57,7 +57,8 @@ nitpick_ignore_regex = [
         "py:class",
         r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.sums\.UserRows"
         r"|pabi\.execute\.sums\.RemoteGradients|OwnGradients|pabi\.execute\.sources\.Parts"
-        r"|pabi\.tradeoff\.base\.Readings|pabi\.tradeoff\.two_halves\.\w+",
+        r"|pabi\.tradeoff\.(base\.(Directed|Readings)|grids\.OfPoints|two_halves\.\w+)"
+        r"|pabi\.numbers\.validate\.Checked",
     ),  # not classes, or classes that stay inside
     ("py:.*", r"(collections|typing|typing_extensions|fractions|pathlib|abc|os)\..*"),
 ]

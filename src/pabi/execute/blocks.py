@@ -17,9 +17,8 @@ from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array
 
 
 _TOGETHER = 4096  # columns: within numpy's buffer, beyond which it would cut rows anywhere
-_SQUARED = (
-    2.0**500
-)  # a sum of squares below it, and above its inverse, is as exact as its roundings
+# A sum of squares below it, and above its inverse, is as exact as its roundings.
+_SQUARED = 2.0**500
 
 
 def clip_norms(vectors: Array, bound: float) -> Array:

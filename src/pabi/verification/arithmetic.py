@@ -181,9 +181,8 @@ def exact(x: float | int) -> Any:
     return fmpq(*float(x).as_integer_ratio())
 
 
-_LONGEST = (
-    1 << 16
-)  # bits of a rational number; of more a stranger could make one that fills the memory
+# Bits of a rational number; of more a stranger could make one that fills the memory.
+_LONGEST = 1 << 16
 
 
 def above(ball: Any) -> Any:

@@ -151,7 +151,7 @@ def _law(steps: Capped, first: int, table: Any, largest: Any) -> list[tuple[Frac
         for n, g in timed(added):
             cumulant += n * (p * (t * g).expm1()).log1p()
         tail = (cumulant - t * (arb(value) - rest)).exp()
-        beyond = min(left, fraction_of(above(tail))) if tail.is_finite() else left
+        beyond = min(left, fraction_of(above(tail))) if tail < 1 else left
         law.append((left - beyond, arb(value).min(largest) / largest))
         left = beyond
     return [*law, (left, arb(1))]

@@ -33,7 +33,7 @@ from pabi.account.analyses.shifted_interpolation import (
     require_hidden_path,
 )
 from pabi.account.analyses.writing import Case, RunProof, computed
-from pabi.account.facts.positions import OrderedView, Uses, check_position
+from pabi.account.facts.positions import Constants, OrderedView, Uses, check_position
 from pabi.account.shifts.advance import SLOPE, Between, PulledSteps, ball, solve
 from pabi.account.shifts.epochs import (
     Advance,
@@ -337,6 +337,11 @@ class _Beginning(OrderedView):
     def fractions(self) -> Fractions:
         """Those of the whole run."""
         return self.whole.fractions
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Those of the whole run."""
+        return self.whole.constants
 
     @cached_property
     def arrays(self) -> Steps:

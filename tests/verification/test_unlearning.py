@@ -109,6 +109,20 @@ def test_payments_before_a_model_was_handed_out_are_refused():
     refused(forged(file_of("given"), "certificate.cases.0.tau += -1"), "handed out")
 
 
+def test_something_is_owed_where_no_model_was_handed_out():
+    """Until the request the records are in the batches, whatever these are."""
+    nothing = {"uses": [0, 0, []], "mu": 0.0, "tau": 0, "distance": 0.0}
+    linear = nothing | {"first": 0, "unit": 1.0, "ends": [], "q": []}
+    bent = nothing | {"payments": [0.0] * 59}
+    for name, cap in (("poisson", 30), ("fixed", 10)):
+        certificate = file_of(name)["certificate"] | {"claim": {"mu": 0.0}, "cap": cap}
+        del certificate["plan"]
+        for theorem, case in (("unlearning", linear), ("unlearning, any modulus", bent)):
+            for demands in ("every", "uses", "none"):
+                stated = {"theorem": theorem, "cases": [case], "demands": demands}
+                refused(certificate | stated, "^(published|demands): ")
+
+
 def test_a_certificate_of_records_proves_nothing_of_users():
     users = run_with("cyclic", unit="user").unlearning(1e-4, steps=15, records=2)
     assert pabi.verify(users).unit == "user"

@@ -169,6 +169,8 @@ def _given_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     """Payments from the diameter, given a model, whatever batches are drawn."""
     assumptions = run.assumptions(hidden=True)
     _check_published(run, payload["demands"])
+    if not run.published:
+        raise Refused("published: no model was handed out, so that random batches owe something")
     case, mu = _only_case(payload, (*PAYMENT_KEYS, "payments"))
     steps = Capped(run, integer("cap", payload.get("cap", run.size)))
     if mu != math.inf:

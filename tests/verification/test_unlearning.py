@@ -1,6 +1,7 @@
 """Certificates of forgetting: honest ones are accepted, altered ones refused."""
 
 import json
+import time
 from functools import cache
 
 import pytest
@@ -121,6 +122,30 @@ def test_something_is_owed_where_no_model_was_handed_out():
             for demands in ("every", "uses", "none"):
                 stated = {"theorem": theorem, "cases": [case], "demands": demands}
                 refused(certificate | stated, "^(published|demands): ")
+
+
+def test_probabilities_of_many_records_are_no_work_without_end():
+    """Exact ones have as many digits as records are withdrawn."""
+    many = f"certificate.run.run.n = {10**18}; certificate.run.requests.0.1 = {10**9}"
+    composed = {"theorem": "unlearning, composition", "plan": {}}
+    for name in ("poisson", "fixed"):
+        certificate = forged(file_of(name), many)["certificate"]
+        refused(certificate | composed, "^requests: .* too many")
+    many += f"; certificate.run.run.batches.size = {91 * 10**15}"  # eleven batches, as before
+    refused(forged(file_of("once"), many), "^requests: .* too many")
+
+
+def test_many_requests_are_no_work_without_end():
+    """Of 40 000 requests every step asks how many came before it."""
+    certificate = file_of("requests")["certificate"]
+    certificate["run"]["requests"] = [[1, 1]] * 40_000
+    certificate["run"]["run"]["n"] = 10**6
+    certificate["run"]["run"]["batches"]["size"] = 10**5
+    nothing = {"uses": [0, 0, []], "mu": 1.0, "tau": 0, "distance": 0.0}
+    case = nothing | {"first": 0, "unit": 1.0, "ends": [], "q": []}
+    begin = time.process_time()
+    refused(certificate | {"cases": [case], "demands": "every"}, "leave a distance|time: ")
+    assert time.process_time() - begin < 20.0
 
 
 def test_a_certificate_of_records_proves_nothing_of_users():

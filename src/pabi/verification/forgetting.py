@@ -13,13 +13,14 @@ speaks for all between.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, assert_never
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb, fmpq, fmpz
 
 from pabi.describe.batches import BallsInBins, Poisson
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
@@ -30,6 +31,7 @@ from pabi.verification.arithmetic import (
     double_below,
     exact,
     fraction_of,
+    in_time,
     positions,
     timed,
 )
@@ -43,6 +45,8 @@ from pabi.verification.schemes import (
     Ordered,
 )
 from pabi.verification.theorem import Adjacency
+
+_BITS = 4  # of an exact probability that count as one position
 
 
 def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:
@@ -59,16 +63,17 @@ def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int)
 
 
 class Forgetting(Derived):
-    """What forgetting adds to a run. `requests`: (steps after it, records) of each. `records`: of all.
-    `ends`: the step, from 0, before which each request comes. `published`: whether models were handed out
-    before."""
+    """What forgetting adds to a run. `requests`: (steps after it, records) of each. `gone`: the records of
+    the first so many requests. `records`: of all. `ends`: the step, from 0, before which each request comes.
+    `published`: whether models were handed out before."""
 
     def forget(self, unlearning: Unlearning) -> None:
         """Reads the requests; the run has been read."""
         self.unlearning, self.published = unlearning, unlearning.published
         self.learnt = self.total
         self.requests = [(int(k), int(m)) for k, m in unlearning.requests]
-        self.records = sum(m for _, m in self.requests)
+        self.gone = [0, *accumulate(m for _, m in self.requests)]
+        self.records = self.gone[-1]
         cooldown = self.total - self.data
         if cooldown and len(self.requests) > 1:
             raise Refused("requests: a cool-down before several of them")
@@ -101,19 +106,22 @@ class Forgetting(Derived):
 
     def withdrawn(self, k: int) -> int:
         """How many records were withdrawn before step k."""
-        pairs = zip(self.ends, self.requests, strict=True)
-        return sum(m for end, (_, m) in pairs if k >= end)
+        return self.gone[bisect_right(self.ends, k)]
 
     def none_in(self, share: Any) -> Fraction:
         """The probability that no withdrawn record is where one is with the probability `share`: each by
         itself, or as one of share·n places that are drawn without replacement."""
-        share, n = fraction_of(fmpq(share)), self.run.n
+        share, n = fmpq(share), self.run.n
+        in_time()
+        # Of how many bits the numbers are of which it is made.
+        positions("requests", self.records * max(int(share.q), n).bit_length() // _BITS)
         if type(self.run.batches) in (BallsInBins, Poisson):
-            return Fraction((1 - share) ** self.records)
-        places = share * n
+            return fraction_of((1 - share) ** self.records)
+        places = fraction_of(share) * n
         if places.denominator != 1:
             raise Refused("ranges: no whole number of records is there")
-        return Fraction(math.comb(n - int(places), self.records), math.comb(n, self.records))
+        some, every = (fmpz(math.comb(k, self.records)) for k in (n - int(places), n))
+        return fraction_of(fmpq(some, every))
 
     def idle_parts(self, fractions: Fractions) -> Fractions:
         """The parts of a full batch after the last request, the cool-down of the training included."""
@@ -180,12 +188,12 @@ class ForgettingOrder(Forgetting, OrderedRun):
         """What withdrawn records may add in every step, as many in each batch as fit."""
         positions("steps", self.total)
         carried = (self.records - self.withdrawn(k) for k in range(self.total))
-        return [self.one(k) * min(m, self.largest) for k, m in enumerate(carried)]
+        return [self.one(k) * min(m, self.largest) for k, m in enumerate(timed(carried))]
 
     def last_uses(self) -> list[Any]:
         """The same, where each record is in the batch that uses it last before its request."""
         counts = [0] * self.total
-        for end, (_, m) in zip(self.ends, self.requests, strict=True):
+        for end, (_, m) in timed(zip(self.ends, self.requests, strict=True)):
             for k in range((end - 1) % self.period, end, self.period):
                 counts[k] += m
         return [self.one(k) * m for k, m in enumerate(counts)]

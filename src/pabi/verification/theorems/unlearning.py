@@ -204,7 +204,7 @@ def _composed(run: ForgettingOrder, payload: Payload) -> Proven:
     if payload["cases"] != [] or payload["demands"] != "all" or run.published:
         raise Refused("demands: composition is about all steps, and about no model handed out")
     total = arb(0)
-    for end, (_, m) in zip(run.ends, run.requests, strict=True):
+    for end, (_, m) in timed(zip(run.ends, run.requests, strict=True)):
         most = max(paid for paid, _ in totals_of(run, end))
         total += m * arb(most).sqrt()
     bound = JointBound.gaussian(double_above(fraction_of(above(total))))

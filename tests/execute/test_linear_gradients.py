@@ -462,6 +462,42 @@ def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
     assert both == first + second
 
 
+@every("dtype", ["f2", "f4", "f8", "i1"])
+def test_residuals_of_any_type_keep_the_bound(dtype):
+    """Squares of small numbers are 0 in half precision, and their sums round too far in single precision."""
+    for size, bound in ((1e-4, 1e-5), (3.0, 1.0), (100.0, 1.0)):
+        for seed in range(20):
+            own = (np.random.default_rng(seed).normal(size=(4, K)) * size).astype(dtype)
+            given = own.copy()
+            gradients = learn.LinearGradients(np.ones((4, 1)), given, lambda z, y: y, K)
+            total = fast_sum(gradients, one_step(Loss.convex(1.0), 4, bound))
+            sums = [total(np.zeros((1, K)), slice(i, i + 1)) for i in range(4)]
+            assert all(norm_squared(one) <= Fraction(bound) ** 2 for one in sums)
+            assert any(norm_squared(one) for one in sums) or dtype == "i1"
+            assert np.array_equal(gradients._targets.array, own)
+
+
+def test_a_residual_that_fails_or_is_no_number_shows_no_record():
+    def failing(z, y):
+        raise ValueError(f"bad target {y[0]}")
+
+    for residual, said in (
+        (failing, "with a ValueError"),
+        (lambda z, y: z + 0j, "got dtype complex128"),
+        (lambda z, y: z.astype(str), "expected it to return real numbers"),
+        (lambda z, y: z[:1], "expected it to return shape"),
+    ):
+        gradients = learn.LinearGradients(np.ones((2, 1)), np.array([41.5, 0.0]), residual)
+        message = refused(
+            "residual",
+            fast_sum(gradients, one_step(Loss.convex(1.0), 2, 1.0)),
+            np.zeros(1),
+            slice(0, 2),
+        )
+        assert said in message
+        assert "41.5" not in message
+
+
 def test_a_loss_that_promises_less_curvature_is_refused():
     """Steps would be accounted as if they kept distances that they stretch."""
     records, y = learn.Records(np.eye(4), 1.0), np.array([0, 1, 0, 1])

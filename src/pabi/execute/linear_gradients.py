@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
+from functools import partial
 from typing import Any, Self, assert_never
 
 import numpy as np
@@ -18,7 +19,8 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import Clipped, LinearLoss, Logistic
 from pabi.describe.vector_losses import Softmax, executable
 from pabi.execute.blocks import Rows, by_row, part_of
-from pabi.execute.cells import cells_of, doubles_of, table_of
+from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of
+from pabi.execute.hiding import unshown
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
@@ -45,8 +47,8 @@ class LinearGradients:
     targets : (n, …) array
         What `residual` is given beside the predictor, row by row.
     residual : callable
-        (predictor (m,) or (m, K), targets (m, …)) ↦ array of the predictor's shape, row by row: one of
-        its own, or the predictor, overwritten. It is changed in place.
+        (predictor (m,) or (m, K), targets (m, …)) ↦ array of real numbers of the predictor's shape, row by
+        row: one of its own, or the predictor, overwritten.
     outputs : int, optional
         K: θ has shape (width, K). None: one output, θ of shape (width,).
     steepness : float, optional
@@ -220,13 +222,19 @@ class LinearGradients:
 
     def _alike(self, predictor: Array, target: Any) -> Array:
         """The residuals. Raises InvalidInput for others than one a predictor: rows would be mixed."""
-        residual, shape = self._residual(predictor, target), predictor.shape
+        shape = predictor.shape
+        residual = np.asarray(unshown("residual", partial(self._residual, predictor, target)))
         require(
-            np.shape(residual) == shape,
+            residual.shape == shape,
             "residual",
-            f"expected it to return shape {shape}, got {np.shape(residual)}",
+            f"expected it to return shape {shape}, got {residual.shape}",
         )
-        return residual
+        require(
+            residual.dtype.kind in PLAIN,
+            "residual",
+            f"expected it to return real numbers, got dtype {residual.dtype}",
+        )
+        return residual.astype(np.float64)  # norms of shorter numbers would round too far
 
     def _point(self, theta: ArrayLike) -> Array:
         point = np.asarray(theta, dtype=np.float64)

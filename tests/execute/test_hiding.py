@@ -269,6 +269,20 @@ def test_training_refuses_bounds_near_the_least_double(field, loss, clip):
     assert "1e-290" in refused(field, train, run, constant(1.0), [0.0])
 
 
+@every(
+    "field, loss, clip",
+    [
+        ("clip_norm", Loss.unknown(), {"clip_norm": 4e300}),
+        ("loss", Loss.convex(1.0, gradient_bound=4e300), {}),
+    ],
+)
+def test_training_refuses_bounds_of_which_a_sum_may_be_infinite(field, loss, clip):
+    """An infinite sum would stay infinite under any noise, and tell that no record is missing."""
+    given = {"n": 3, "batches": FullBatch(), "steps": 1, "step_size": 1e-300, "noise_std": 1e301}
+    run = NoisySGD(loss, release="path", **given, **clip)
+    assert "2^1000 over 3" in refused(field, train, run, constant(1.0), [0.0])
+
+
 def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier(monkeypatch):
     """The last steps of a cosine are a millionth of the first, and so is their noise."""
     steps = 4000

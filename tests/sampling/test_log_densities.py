@@ -150,7 +150,7 @@ def test_diffusions_of_varying_temperature_refuse_it_too():
 
 REFUSED = {
     "n": [0],
-    "gradient_bound": [0.0, np.inf],
+    "gradient_bound": [0.0, 1e-291, 1e301, np.inf],
     "curvature": [(1.0, 0.0), 0.25, (0.0, np.nan)],
     "prior_curvature": [(0.0, 1.0, 2.0)],
     "adjacency": ["add_remove"],

@@ -191,7 +191,7 @@ def train(
         `diameter` where it is only assumed, `update` that is not executed here, `x0`, `random_state`, a
         checkpoint of another run, or gradients of the wrong shape or not finite. `x0`, `prox` or
         `noise_std` where iterates may grow so large that doubles are coarse against the noise. A gradient
-        bound below 1e-290, which scaling does not keep.
+        bound below 1e-290, which scaling does not keep, or so large that a sum may be infinite.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar, assert_never
 
 import numpy as np
@@ -23,7 +24,7 @@ from pabi.describe.updates import rule_of
 from pabi.execute.checkpoint import Randomness, is_secret, randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import LEAST_SCALED, Array, power_of_two_near
+from pabi.numbers.rounding import LEAST_SCALED, MOST_SUMMED, Array, power_of_two_near
 from pabi.numbers.showing import plain
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -40,12 +41,21 @@ def refuse_unenforceable(run: NoisySGD) -> None:
     validate.exactly("run", run, NoisySGD, "a pabi.NoisySGD")
     rule_of(run.update).refuse_untrained()
     bound = run.record_gradient_bound
-    require(
-        not (run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED),
-        "clip_norm" if run.clip_norm == bound else "loss",
-        f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
-        "double, scaling does not keep below a bound",
-    )
+    if run.gradient_sensitivity is None and bound is not None:
+        field, most = "clip_norm" if run.clip_norm == bound else "loss", run.order.sizes.most
+        require(
+            bound >= LEAST_SCALED,
+            field,
+            f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
+            "double, scaling does not keep below a bound",
+        )
+        # A sum beyond all doubles is infinite, whatever noise is added to it.
+        require(
+            Fraction(bound) * most <= MOST_SUMMED,
+            field,
+            f"expected a gradient bound of at most 2^1000 over {most}, the records of the largest batch, got "
+            f"{bound!r}: their sum may be no double",
+        )
     enforced = getattr(run.prox, "diameter", None)
     if run.diameter is not None and (enforced is None or not enforced <= run.diameter):
         reason = "no prox bounds the iterates"

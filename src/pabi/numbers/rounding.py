@@ -35,6 +35,8 @@ EPS_LONG = max(float(np.finfo(np.longdouble).eps), 2.0**-100)
 # The least norm that vectors are scaled down to: entries far smaller than the norm still keep all digits
 # of a double, so that rounding them cannot carry the norm past it.
 LEAST_SCALED = 1e-290
+# What sums of vectors are kept to: far from the largest double, so that none is infinite.
+MOST_SUMMED = 2**1000
 
 
 def up(x: float) -> float:

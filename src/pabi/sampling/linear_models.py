@@ -28,7 +28,14 @@ from pabi.execute.records import Records, refuse_longer
 from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, require, warn
-from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
+from pabi.numbers.rounding import (
+    HALF_ULP,
+    LEAST_SCALED,
+    MOST_SUMMED,
+    Array,
+    fraction_down,
+    fraction_up,
+)
 from pabi.numbers.showing import plain
 
 # Chains for posteriors that are stated as log densities: a prior, and a likelihood of each record.
@@ -92,7 +99,7 @@ def from_log_density(
         x ↦ ∇ log prior(x), of the shape of x; it sees no data. None for a flat prior.
     n : int
         Records.
-    gradient_bound : float, ≥ 1e-290
+    gradient_bound : float, at least 1e-290, at most 2^1000/n
         G ≥ ‖∇ log p(record | x)‖ for every possible record and every x. Longer gradients are scaled down
         to it, so that the sensitivity holds; but then the curvature may be another than you state.
     curvature : (float, float)
@@ -134,7 +141,8 @@ def from_log_density(
     docs, "Sample a posterior"; Bok, Su, Altschuler 2024, §5.
     """
     n, adjacency = COUNT("n", n), checked_adjacency(adjacency)
-    bound = validate.number("gradient_bound", gradient_bound, at_least=LEAST_SCALED)
+    bounds = {"at_least": LEAST_SCALED, "at_most": MOST_SUMMED / n}  # so that no sum is infinite
+    bound = validate.number("gradient_bound", gradient_bound, **bounds)
     of_prior = _ends("prior_curvature", prior_curvature)
     require(
         log_prior_gradient is not None or not any(of_prior),

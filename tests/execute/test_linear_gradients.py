@@ -462,6 +462,26 @@ def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
     assert both == first + second
 
 
+def test_residuals_whose_squares_underflow_are_clipped():
+    """By 26 orders of magnitude: e^−400 for two classes, where 1e-200 is the bound."""
+    gradients = learn.SoftmaxGradients(learn.Records(np.ones((1, 1)), 1.0), [0], 2)
+    total = fast_sum(gradients, one_step(Loss.softmax(1.0), 1, 1e-200))
+    got = total(np.array([[400.0, 0.0]]), slice(0, 1))
+    assert 0 < norm_squared(got) <= Fraction(1e-200) ** 2
+
+
+@every("feature_norm", [2.0**250, 1.0])
+def test_bounds_that_residuals_of_long_rows_cannot_keep_are_refused(feature_norm):
+    """A residual of 1.6 times the least double is rounded up to twice that, and the row is 2²⁵⁰ long."""
+    gradients = learn.LogisticGradients(learn.Records([[2.0**250]], feature_norm), [1])
+    run = one_step(Loss.logistic(feature_norm), 1, 1.6 * 2.0**-824)
+    assert (
+        norm_squared(fast_sum(gradients, run)(-np.ones(1), slice(0, 1)))
+        > Fraction(run.clip_norm) ** 2
+    )
+    assert "at least 1e-200" in refused("clip_norm", train, run, gradients, [0.0])
+
+
 @every("dtype", ["f2", "f4", "f8", "i1"])
 def test_residuals_of_any_type_keep_the_bound(dtype):
     """Squares of small numbers are 0 in half precision, and their sums round too far in single precision."""

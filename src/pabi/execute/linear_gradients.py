@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import Clipped, LinearLoss, Logistic
 from pabi.describe.vector_losses import Softmax, executable
-from pabi.execute.blocks import Rows, by_row, part_of
+from pabi.execute.blocks import Rows, dense_lengths, part_of
 from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import LargeRecords, records_of
@@ -33,6 +33,9 @@ from pabi.numbers.rounding import HALF_ULP, TINY, Array, fraction_up
 Residual = Callable[..., Array]
 
 _FAR = 1e100  # beyond it an offset is as good as infinite
+# The least bound of gradients: what underflows in a residual and in a factor of a row, times entries of up to
+# `LARGEST`, is far less than a rounding of it.
+LEAST_BOUND = 1e-200
 _PAIRS = "expected labels all in {0, 1} or all in {-1, 1}"
 
 
@@ -260,7 +263,7 @@ def _checked_weights(cells: Any) -> Array:
 
 def _clipped(weight: Array, norm: Array, clip: float) -> Array:
     """Residuals so small that residual·x has norm at most `clip`, where ‖x‖ ≤ `norm`."""
-    size = np.abs(weight) if weight.ndim == 1 else np.sqrt(by_row("ij,ij->i", weight, weight))
+    size = np.abs(weight) if weight.ndim == 1 else np.multiply(*dense_lengths(weight))
     longest = size * norm
     if not (longest > clip).any():
         return weight

@@ -1,6 +1,7 @@
 """Rows of bounded norm against rows worked out one number at a time, logistic gradients, and refusals."""
 
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -79,6 +80,17 @@ def test_blocks_are_the_rows_in_order(d, rows):
         found.append(block.features.copy())
         at = block.part.stop
     assert np.array_equal(np.concatenate(found), X[rows])
+
+
+@every("form", FORMS)
+def test_no_warning_tells_of_a_row_far_out_of_its_range(form):
+    """Its distance in half widths overflows."""
+    X = FORMS[form]()
+    X[0, 0] = 1e300
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        records = learn.Records(X, 1.0, ranges=(-1e-10, 1e-10))
+    assert records.dense(slice(0, 1))[0, 0] <= 1.0
 
 
 @every("form", FORMS)

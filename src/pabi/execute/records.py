@@ -321,7 +321,8 @@ class Records:
             else:
                 block = X[chosen].astype(np.float64, copy=False)
             if self.reach is not None:
-                data = block.data / self.reach[block.indices]
+                with np.errstate(over="ignore"):  # a warning would tell of a row
+                    data = block.data / self.reach[block.indices]
                 block = csr_matrix(
                     (np.clip(data, -1.0, 1.0), block.indices, block.indptr), block.shape
                 )
@@ -330,8 +331,9 @@ class Records:
     def _within_ranges(self, block: Array) -> Array:
         if self.reach is None or self.centre is None:
             return block
-        block -= self.centre
-        block /= self.reach
+        with np.errstate(over="ignore"):  # a warning would tell of a row
+            block -= self.centre
+            block /= self.reach
         return np.clip(block, -1.0, 1.0, out=block)
 
     def _measured(self) -> tuple[Array | None, Array]:

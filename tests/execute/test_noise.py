@@ -14,7 +14,7 @@ import pabi
 from pabi.execute import noise
 from pabi.execute.noise import StepNoise, grid_for, noisy, rounded_normal
 from pabi.execute.sums import least_move
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import RARE
 
 HALF = 2.0**-53
@@ -204,6 +204,16 @@ def test_a_step_hides_what_rounding_to_its_grid_adds(dimension, moved):
     )
     assert Fraction(step.noise_std) * Fraction(moved) >= apart
     assert step.raised < 1.0 + 1e-6 or moved < 1e-3
+
+
+@every("noise_std, dimension", [(1e13, 1), (1e15, 1), (1e13, 10**6), (1e17, 3), (1e308, 1)])
+def test_noise_of_which_no_double_is_a_multiple_is_refused(noise_std, dimension):
+    """Steps that are not have a ratio for which numbers are exact."""
+    if noise_std * math.sqrt(dimension) < 2.0**46:
+        step = StepNoise(noise_std, 1.0, dimension)
+        assert step.noise_std / step.grid <= 2.0**47
+    else:
+        assert "less noise than" in refused("noise_std", StepNoise, noise_std, 1.0, dimension)
 
 
 @every("adjacency", ["replace_one", "zero_out"])

@@ -19,7 +19,9 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, up
+from pabi.numbers.showing import plain
 
 # |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
 # bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
@@ -49,6 +51,7 @@ _WORD, _BITS = 64, 63
 _MASK = np.uint64((1 << _BITS) - 1)
 _PART = 1 << 14  # numbers at a time, which fit into the cache
 OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
+_MOST = 2.0**47  # of σ/γ, beyond which K is no double
 _MOVED = 2.0**-23  # of what a record moves: what rounding to the grid of a step may add to it
 
 
@@ -98,6 +101,11 @@ class StepNoise:
         What the noise is multiplied by.
     noise_std : float
         The standard deviation, raised.
+
+    Raises
+    ------
+    InvalidInput
+        So much noise that whole numbers on the grid are no doubles, above 2^46/√d times what a record moves.
     """
 
     def __init__(self, noise_std: float, moved: float, dimension: int) -> None:
@@ -106,6 +114,12 @@ class StepNoise:
         self.grid = grid_for(unit, noise_std, OF_A_STEP)
         self.raised = up(1.0 + self.grid * root / moved * (1.0 + EIGHT_ROUNDINGS))
         self.noise_std = up(noise_std * self.raised)
+        require(
+            self.noise_std / self.grid <= _MOST,
+            "noise_std",
+            f"expected less noise than {plain(noise_std, 3)} where a record moves a step by "
+            f"{plain(moved, 3)}, or about: rounding would count for more than the record",
+        )
 
     def __call__(self, sums: Array, generator: np.random.Generator) -> Array:
         """The sums with noise."""

@@ -46,7 +46,7 @@ from pabi.verification.schemes import (
 )
 from pabi.verification.theorem import Adjacency
 
-_BITS = 4  # of an exact probability that count as one position
+_BITS = 16  # of an exact probability that count as one position
 
 
 def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:
@@ -120,7 +120,9 @@ class Forgetting(Derived):
         places = fraction_of(share) * n
         if places.denominator != 1:
             raise Refused("ranges: no whole number of records is there")
-        some, every = (fmpz(math.comb(k, self.records)) for k in (n - int(places), n))
+        if n.bit_length() > 63:
+            raise Refused("n: too many records for how many are withdrawn")
+        some, every = (fmpz.bin_uiui(k, self.records) for k in (n - int(places), n))
         return fraction_of(fmpq(some, every))
 
     def idle_parts(self, fractions: Fractions) -> Fractions:

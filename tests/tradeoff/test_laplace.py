@@ -142,3 +142,32 @@ def test_the_largest_loss_of_a_record_that_is_hardly_ever_left_out(epsilon, p):
     x = 1e-6
     _, delta = ComposedLoss(((pair, 1),)).delta_bounds(exact - x, 1e-3)
     assert delta >= -0.5 * math.expm1(-x) * (1.0 - 1e-6)
+
+
+# p·e^ε from next to nothing to more than 1, powers of e beyond all doubles among them.
+RARE = [(31.0, 1e-20), (100.0, 1e-50), (300.0, 1e-140), (300.0, 1e-131), (35.0, 0.5)]
+
+
+@every("epsilon, p", RARE)
+@every("count", [2, 1000])
+def test_at_delta_0_epsilon_is_the_sum_of_the_largest_losses_or_hardly_more(epsilon, p, count):
+    with mp.workdps(200):
+        most = count * mp.log1p(mp.mpf(p) * mp.expm1(epsilon))
+        read = Product([(Laplace(epsilon, p), count)]).epsilon(0.0)
+        assert most <= read <= most * (1 + 1e-13)
+
+
+@every("epsilon, p", [*RARE, (720.0, 1e-310), (1000.0, 1e-5), (1e4, 0.3)])
+def test_renyi_divergences_of_whole_orders_where_powers_of_e_are_no_doubles(epsilon, p):
+    """E L^2 and E L^3 of L = 1 - p + p·e^y are sums of moments of e^y."""
+
+    def moment(a):
+        x = mp.mpf(epsilon)
+        return (a * mp.exp((a - 1) * x) + (a - 1) * mp.exp(-a * x)) / (2 * a - 1)
+
+    with mp.workdps(1000):
+        q, curve = mp.mpf(p), Laplace(epsilon, p)
+        square, cube = moment(2) - 1, moment(3) - 3 * moment(2) + 2
+        two, three = mp.log1p(q**2 * square), mp.log1p(3 * q**2 * square + q**3 * cube) / 2
+        assert two <= curve.rdp(2.0) <= two * (1 + 2e-8)
+        assert three <= curve.rdp(3.0) <= three * (1 + 2e-8)

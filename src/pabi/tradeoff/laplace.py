@@ -242,12 +242,20 @@ class TurnedLaplace(_LaplacePair):
 
 def sampled_loss(y: float, p: float) -> float:
     """log(1 - p + p·e^y), p in (0, 1]."""
-    if y > LARGE:
-        return y + math.log(p + (1.0 - p) * math.exp(-y))
-    if p == 1.0:
-        return y
-    grown = p * math.expm1(y)
-    return math.log1p(grown) if grown > -0.5 else math.log((1.0 - p) + p * math.exp(y))
+    return y if p == 1.0 else float(_sampled_losses(np.array([y]), p)[0])
+
+
+def _sampled_losses(y: Array, p: float) -> Array:
+    """The same of every y, p < 1, with all digits: also where e^y is large and p·e^y small."""
+    grown = p * np.expm1(np.minimum(y, LARGEST_EXPONENT))
+    near = np.where(
+        grown > -0.5,
+        np.log1p(np.maximum(grown, -0.5)),
+        np.log((1.0 - p) + p * np.exp(np.minimum(y, 0.0))),
+    )
+    with np.errstate(under="ignore"):
+        far = np.logaddexp(0.0, y + math.log(p))  # beside e^y, 1 - p is 1
+    return np.where(y > LARGEST_EXPONENT, far, near)
 
 
 def _beyond_tangent(x: float) -> float:
@@ -268,19 +276,11 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     left = -epsilon + 2.0 * half * np.arange(panels)
     inner = (left[:, None] + half * (1.0 + _NODES)).ravel()
     y = np.concatenate([[-epsilon, epsilon], inner])
-    density = 0.25 * np.exp(-0.5 * (inner + epsilon)) * np.tile(half * _WEIGHTS, panels)
-    weight = np.concatenate([[0.5, 0.5 * math.exp(-epsilon)], density])
-    grown = p * np.expm1(np.minimum(y, LARGE))
-    near = np.where(
-        grown > -0.5,
-        np.log1p(np.maximum(grown, -0.5)),
-        np.log((1.0 - p) + p * np.exp(np.minimum(y, 0.0))),
-    )
-    with np.errstate(under="ignore"):
-        far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, LARGE)))
-    ratio = np.where(y > LARGE, far, near)
-    with np.errstate(divide="ignore"):
-        exponent = order * ratio + np.log(weight)
+    density = -0.5 * (inner + epsilon) + np.log(0.25 * np.tile(half * _WEIGHTS, panels))
+    # The weights themselves may be no doubles where powers of the ratio still count.
+    log_weight = np.concatenate([np.log(0.5) - np.array([0.0, epsilon]), density])
+    ratio = _sampled_losses(y, p)
+    exponent = order * ratio + log_weight
     top = float(exponent.max())
     if top > _FAR:
         with np.errstate(under="ignore"):
@@ -288,9 +288,11 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     # E_Q L = 1, so that the tangent of L^a at 1 may be taken off; of great powers their difference is.
     far = np.abs(order * ratio) > _FAR
     near = np.where(far, 0.0, ratio)
+    with np.errstate(under="ignore"):
+        weight = np.exp(log_weight)
     terms = weight * convex_part(np.expm1(near), near, order)
-    with np.errstate(divide="ignore", under="ignore"):
-        plain, power = np.exp(ratio + np.log(weight)), (order - 1.0) * ratio
+    with np.errstate(under="ignore"):
+        plain, power = np.exp(ratio + log_weight), (order - 1.0) * ratio
     great = np.exp(exponent) - order * plain
     if order > 1.0:  # the two are close to each other where the order is near 1
         close = plain * (np.expm1(np.minimum(power, 1.0)) - (order - 1.0))

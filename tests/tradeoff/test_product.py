@@ -140,3 +140,11 @@ def test_a_used_object_reads_like_a_fresh_one(name):
         used = build()
         for reading in order:
             assert READINGS[reading](used) == fresh[reading], (reading, order)
+
+
+@every("epsilon, count", [(0.08739135959542697, 6), (0.026086845065914015, 6)])
+def test_epsilon_at_next_to_no_delta_is_not_below_the_largest_loss(epsilon, count):
+    """δ falls like (count·ε - e)^(count + 1): only less than 1e-40 below that sum it is 1e-300."""
+    read = t.Product([(t.BoundedRange(epsilon), count)]).epsilon(1e-300)
+    assert Fraction(read) >= count * Fraction(epsilon)
+    assert read <= count * epsilon * (1.0 + 1e-13)

@@ -129,11 +129,11 @@ class ComposedLoss:
         if lost > delta or (delta == 0.0 and self._most == math.inf):
             return math.inf, math.inf
         if delta == 0.0:
-            return self._surely_most, self._most * (1.0 + _LARGEST)
+            return self._surely_most, self._most
         if self._advantages <= delta:
             return 0.0, 0.0
         if (most := self._most) < math.inf and most - (least := self._least(delta)) <= rtol * most:
-            return least, most * (1.0 + _LARGEST)
+            return least, most
         finite = delta - lost
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
@@ -258,13 +258,13 @@ class ComposedLoss:
 
     @property
     def _most(self) -> float:
-        """The largest possible loss."""
+        """The largest possible loss, rounded up."""
         return math.inf if self.infinity > 0.0 else self._most_finite
 
     @property
     def _surely_most(self) -> float:
         """A lower value of the largest possible loss."""
-        return max(0.0, self._most * (1.0 - _LARGEST) - self._raised)
+        return max(0.0, self._most * (1.0 - 2.0 * _LARGEST) - self._raised)
 
     @property
     def _raised(self) -> float:
@@ -303,7 +303,7 @@ class ComposedLoss:
 
     @property
     def _most_finite(self) -> float:
-        return math.fsum(k * pair.most for pair, k in self.terms)
+        return math.fsum(k * pair.most for pair, k in self.terms) * (1.0 + _LARGEST)
 
     def _epsilon_at(self, grid: Grid, power: float, delta: float, pessimist: bool) -> float | None:
         """The ε of one grid, re-tilted until it lies where the transform is accurate."""

@@ -148,3 +148,10 @@ def test_epsilon_at_next_to_no_delta_is_not_below_the_largest_loss(epsilon, coun
     read = t.Product([(t.BoundedRange(epsilon), count)]).epsilon(1e-300)
     assert Fraction(read) >= count * Fraction(epsilon)
     assert read <= count * epsilon * (1.0 + 1e-13)
+
+
+def test_delta_vanishes_towards_the_largest_loss():
+    """Where no grid is fine enough, moments bound it: the largest loss has a probability of 2^-count."""
+    product = t.Product([(t.Laplace(1.0), 3)])
+    for part in (1e-10, 1e-12):
+        assert product.delta(3.0 * (1.0 - part)) <= 1e-5

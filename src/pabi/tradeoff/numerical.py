@@ -180,7 +180,7 @@ class ComposedLoss:
         if epsilon == -math.inf:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
-        low, high = 0.0, self._most_delta(epsilon)
+        low, high = 0.0, min(self._most_delta(epsilon), self._delta_by_moment(epsilon, power))
         for grid in self._grids_around(epsilon, power, rtol):
             for pessimist in (True, False) if both else (True,):
                 curve = self._curve(grid, power, pessimist)
@@ -274,6 +274,17 @@ class ComposedLoss:
     def _beyond_all(self, epsilon: float) -> bool:
         """Whether no finite loss is above `epsilon`."""
         return epsilon >= self._most_finite * (1.0 + MANY_ROUNDINGS)
+
+    def _delta_by_moment(self, epsilon: float, power: float) -> float:
+        """What δ at `epsilon` is at most, at no cost of a grid: e^(K(λ) - λε)·λ^λ/(1 + λ)^(1 + λ) of finite
+        losses, λ the `power`, or less where more than the last digits of the exponent would be lost."""
+        if power == 0.0 or epsilon <= 0.0:
+            return 1.0
+        power = min(power, 1.0 / (MOMENT * epsilon))
+        moment, cost = self._finite_moment(power), power * epsilon
+        log = moment - cost + MOMENT * (1.0 + abs(moment) + cost)
+        log -= power * math.log1p(1.0 / power) + math.log1p(power)
+        return min(1.0, math.exp(min(log, 0.0)) + self.infinity * (1.0 + MANY_ROUNDINGS))
 
     def _most_delta(self, epsilon: float) -> float:
         """What δ at `epsilon` is at most."""

@@ -9,7 +9,10 @@ import pytest
 import pabi
 from pabi.cli import main
 from pabi.numbers.locking import OutOfTime, tick, until
+from pabi.numbers.mixtures import mixture_epsilon_bounds, mixture_to_delta, mixture_to_epsilon
 from pabi.tradeoff import BoundedRange, Gaussian, Grouped, Mixture, Product, Selected
+from pabi.verification.arithmetic import Limits, Refused, within
+from pabi.verification.bounds import JointBound, all_together
 
 FILES = Path(__file__).parent.parent / "data" / "v0.1.0"
 RANGES = Product([(BoundedRange(0.01 + 1e-3 * i), 1) for i in range(90)])
@@ -55,6 +58,26 @@ def test_what_a_file_adds_to_a_claim_is_read_on_the_same_clock(name):
     verdict = pabi.verify(TEXTS[name], seconds=SECONDS)
     assert time.thread_time() - begin <= SECONDS + CONSTANT
     assert verdict.reason.startswith("time: nothing is decided within 0.2 s")
+
+
+def test_a_mixture_of_many_cases_is_read_on_the_clock():
+    """A file of seven megabytes has a hundred thousand of them, and ε takes several sums over all."""
+    mus, weights = [1.0 + 1e-5 * i for i in range(1 << 12)], [2.0**-12] * (1 << 12)
+    for read in (mixture_to_delta, mixture_to_epsilon, mixture_epsilon_bounds):
+        with pytest.raises(OutOfTime), until(0.005):
+            read(mus, weights, 1e-5)
+
+
+def test_bounds_of_two_releases_are_paired_on_the_same_clock():
+    """All pairs at once took three gigabytes, and half a minute."""
+    first, second = (
+        tuple(JointBound.gaussian(1.0 + 1e-4 * i) for i in range(count)) for count in (1024, 8000)
+    )
+    limits = Limits(size=1, depth=1, unpacked=1, positions=1, seconds=SECONDS)
+    begin = time.thread_time()
+    with within(limits), pytest.raises(Refused, match=r"within 0\.2 s"):
+        all_together(first, second)
+    assert time.thread_time() - begin <= SECONDS + 0.2
 
 
 def test_an_outer_clock_is_not_set_back_by_an_inner_one():

@@ -17,6 +17,7 @@ from flint import arb, ctx
 from pabi.numbers import gaussian as balls
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.gaussian import Ball, array, nonnegative, real_line, start_epsilon
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import (
     EIGHT_ROUNDINGS,
     THREE_ROUNDINGS,
@@ -206,7 +207,8 @@ class _Parts:
         skip = self._negligible(epsilon, delta)
         with ctx.workprec(192):
             total, slope, skipped = arb(0), arb(0), arb(0)
-            for mu, group, small in zip(self.mus.tolist(), self.exact, skip, strict=True):
+            parts = zip(self.mus.tolist(), self.exact, skip, strict=True)
+            for mu, group, small in ticking(parts):
                 weight = sum(map(arb, group), arb(0))
                 if small:
                     skipped += weight

@@ -222,7 +222,7 @@ def uncovered(proven: Bounds, claimed: Bounds) -> str | None:
 def all_together(first: Bounds, second: Bounds) -> Bounds:
     """What two independent releases prove: every bound on one with every bound on the other; where they are
     many, those that reveal least."""
-    pairs = [(one, other) for one in first for other in second]
+    pairs = ((one, other) for one in first for other in second)
     every = (JointBound.of(*one.factors, *other.factors) for one, other in timed(pairs))
     bounds = list(dict.fromkeys(every))
     if len(bounds) > _MOST_BOUNDS:

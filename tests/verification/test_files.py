@@ -239,6 +239,26 @@ class TestVerifiedIsOfThisContent:
         assert not pabi.verify(other).ok
         assert not other.verified
 
+    def test_no_other_class_says_that_it_was_verified(self, guarantee):
+        class Says(Certificate):
+            verdict = guarantee.certificate.verdict
+
+        forged = Says(guarantee.certificate.payload | {"claim": {"mu": 1e-9}})
+        with pytest.raises(InvalidInput, match="proof: expected a pabi certificate, got a Says"):
+            replace(guarantee, proof=forged)
+
+    def test_an_adjacency_is_one_of_three_words(self, guarantee):
+        class Same(str):
+            __slots__ = ()
+            __hash__ = str.__hash__
+
+            def __eq__(self, other):
+                return True
+
+        other = replace(guarantee, adjacency=Same(guarantee.adjacency))
+        assert type(other.adjacency) is str
+        assert replace(guarantee, adjacency="REPLACE_SPECIAL").adjacency == "zero_out"
+
     def test_refused_after_accepted(self, guarantee):
         """What was said last counts."""
         assert not pabi.verify(guarantee, seconds=-1.0).ok

@@ -136,7 +136,8 @@ class Guarantee(Readings):
     Raises
     ------
     InvalidInput
-        For a `curve` that is not one of `pabi.tradeoff`, an unknown `adjacency` or an unknown `unit`.
+        For a `curve` that is not one of `pabi.tradeoff`, an unknown `adjacency`, an unknown `unit`, and a
+        `proof` of a class that extends Certificate.
 
     References
     ----------
@@ -157,7 +158,9 @@ class Guarantee(Readings):
 
     def __post_init__(self) -> None:
         known_curve(self.curve)
-        checked_comparison(self.adjacency)
+        if isinstance(self.proof, Certificate):  # a subclass may say of itself that it was verified
+            validate.exactly("proof", self.proof, Certificate, "a pabi certificate")
+        validate.keep(self, adjacency=checked_comparison(self.adjacency))
         checked_protected(self.unit)
 
     @classmethod

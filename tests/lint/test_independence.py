@@ -79,7 +79,7 @@ SHARED = {
     },
     "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
-    "pabi.numbers.validate": {"flag"},
+    "pabi.numbers.validate": {"flag", "integer", "number"},
     "pabi.numbers.showing": {"exact", "shown"},
     # The clock over a verification, at which the accountant's readings look as well.
     "pabi.numbers.locking": {"OutOfTime", "in_time", "until"},

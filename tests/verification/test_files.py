@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import math
 import pickle
 import time
 from dataclasses import replace
@@ -344,6 +345,20 @@ def test_limits_are_arguments(data):
     assert pabi.verify(varying, positions=28).ok
     assert "positions: " in pabi.verify(varying, positions=27).reason
     assert "time: " in pabi.verify(text, seconds=0.0).reason
+
+
+def test_limits_are_numbers(data):
+    """Compared with NaN no time is ever over, and other limits refused what is proven as malformed."""
+    for name, value in (
+        ("seconds", math.nan),
+        ("seconds", "9"),
+        ("positions", None),
+        ("size", "1"),
+        ("depth", 64.5),
+        ("unpacked", -1),
+    ):
+        with pytest.raises(InvalidInput, match=f"^{name}: expected a"):
+            pabi.verify(data, **{name: value})
 
 
 @pytest.mark.parametrize(

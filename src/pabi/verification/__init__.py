@@ -28,7 +28,7 @@ from flint import ctx
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
-from pabi.numbers.validate import flag
+from pabi.numbers.validate import flag, integer, number
 from pabi.tradeoff import Best, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import FORMAT, Guarantee
@@ -150,13 +150,19 @@ def verify(
     ------
     InvalidInput
         For what is no certificate or guarantee at all: another type, text that is not JSON, another format
-        or version. Whatever else is wrong is a verdict.
+        or version. Whatever else is wrong with it is a verdict. Also for limits that are no numbers.
 
     References
     ----------
     Bok, Su, Altschuler 2024, Thm C.3, for the payments; docs, "Certificates".
     """
-    limits = Limits(size=size, depth=depth, unpacked=unpacked, positions=positions, seconds=seconds)
+    limits = Limits(
+        size=integer("size", size, at_least=0),
+        depth=integer("depth", depth, at_least=0),
+        unpacked=integer("unpacked", unpacked, at_least=0),
+        positions=integer("positions", positions, at_least=0),
+        seconds=number("seconds", seconds),
+    )
     flag("again", again)
     if isinstance(certificate, Guarantee) and type(certificate) is not Guarantee:
         kind = type(certificate).__name__  # whose readings may be its own

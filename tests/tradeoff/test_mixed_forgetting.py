@@ -1,5 +1,6 @@
 """Guarantees that say different things are not added up: by no maker, and by no checker."""
 
+import contextlib
 import math
 from functools import cache
 
@@ -114,3 +115,26 @@ def test_groups_are_zeroed_only_where_zero_is_covered():
     replaced = run_of("replace_one", STRONG).guarantee(DELTA).for_testing()
     assert replaced.for_groups(3).mu == pytest.approx(3.0 * replaced.mu)
     assert math.isfinite(pabi.NoisyAccuracy(50, 0.1).guarantee(DELTA).for_groups(3).mu)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"parts": 5},
+        {"parts": []},
+        {"parts": [5]},
+        {"trials": {"a": 1}},
+        {"scoring": 3},
+        {"run": {"loss": 5}},
+    ],
+)
+def test_a_proof_that_nobody_verified_may_have_any_form(stated):
+    data = run_of().guarantee(DELTA).to_dict(certificate=True)
+    data["certificate"] |= stated
+    read = Guarantee.from_dict(data)
+    for derive in (
+        lambda: read.for_groups(2),
+        lambda: pabi.compose(*2 * [Guarantee.from_dict(data | {"adjacency": "retrained"})]),
+    ):
+        with contextlib.suppress(InvalidInput):
+            assert not derive().verified

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ from pabi.tradeoff.kinds import Curve, known_curve
 
 if TYPE_CHECKING:
     from pabi.verification import Verdict
+
+T = TypeVar("T")
 
 # A mechanism that pabi did not make, known by its trade-off function alone.
 #
@@ -463,6 +465,26 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
     readable = type(version) is int and version in versions
     must_be(readable, "version", f"{read}, which this pabi reads", version)
     return data
+
+
+def described(payload: dict[str, Any]) -> Any:
+    """What a certificate is about, or the first part of one; None where it describes nothing."""
+    from pabi.describe.files import from_dict
+
+    while "parts" in payload:  # which agree
+        payload = payload["parts"][0]
+    return from_dict(payload["run"]) if "run" in payload else None
+
+
+def read_proof(read: Callable[[], T]) -> T:
+    """What is read of a certificate that nobody may have verified. Raises InvalidInput where it has no such
+    form."""
+    try:
+        return read()
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as bad:
+        raise InvalidInput("certificate", f"malformed: {bad}") from None
 
 
 def refuse_strong(payload: dict[str, Any] | None) -> None:

@@ -44,8 +44,10 @@ from pabi.tradeoff.certificate import (
     adjacent,
     check_format,
     curve_in_words,
+    described,
     mu_equivalent,
     notes_of_all,
+    read_proof,
     refuse_strong,
     sentences,
     stated_curve,
@@ -476,7 +478,7 @@ class Guarantee(Readings):
         if size == 1:
             return self
         if adjacency == "zero_out":
-            refuse_strong(self._payload)
+            read_proof(lambda: refuse_strong(self._payload))
         curve = grouped(self.curve, size)
         sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
@@ -786,13 +788,8 @@ def require_same_forgetting(field: str, one: Any, other: Any) -> None:
 
 def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
     """What forgetting is compared with, None where nothing says it."""
-    from pabi.describe.files import from_dict
-
     if isinstance(value, Guarantee):
-        payload = value._payload or {}
-        while "parts" in payload:  # which agree
-            payload = payload["parts"][0]
-        value = from_dict(payload["run"]) if "run" in payload else None
+        value = read_proof(lambda: described(value._payload or {}))
     return value.compared if type(value) is Unlearning else None
 
 

@@ -12,7 +12,6 @@ speaks for all between.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from fractions import Fraction
 from functools import cached_property

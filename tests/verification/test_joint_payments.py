@@ -8,6 +8,7 @@ import pytest
 
 import pabi
 from pabi.account.analyses import joint
+from pabi.describe.files import to_dict
 from pabi.numbers import encoding
 from support.allocations import run_in_bins
 from support.certificates import all_refused, forged, granted, refused
@@ -22,6 +23,14 @@ RUNS = {
     "varied": {"epochs": None, "steps": 8, "step_size": np.linspace(0.5, 0.2, 8), "diameter": 0.05},
     "sizes matter": {"loss": pabi.Loss.logistic(1.0, l2=0.05), "step_size": 3.0},
     "some never reached": {"epochs": 0.7},
+    # What a use leaves after one epoch is less than any double.
+    "forgotten": {
+        "loss": pabi.Loss.convex(1e-3).with_l2(1.0),
+        "n": 200,
+        "batches": pabi.BallsInBins(1),
+        "step_size": 0.999,
+        "clip_norm": 1.0,
+    },
 }
 
 
@@ -73,3 +82,23 @@ def test_what_is_not_proven_is_refused(name):
 
 def test_the_failure_cannot_be_left_out():
     refused(forged(payload_of("sizes matter"), "del claim.tradeoff.failure"))
+
+
+def test_what_underflows_is_owed():
+    """Every step multiplies 2^-1074 by 0.4, which is 0 in doubles. The noise is as small."""
+    run = pabi.NoisySGD(
+        pabi.Loss.convex(1.0).with_l2(6e299),
+        2,
+        pabi.BallsInBins(1),
+        steps=6,
+        cooldown_steps=2,
+        step_size=1e-300,
+        clip_norm=4e-24,
+        noise_std=5e-24,
+        adjacency="zero_out",
+    )
+    nothing = {"shares": [1.0], "sizes": [1e-9], "counts": [2], "common": [1e-9]}
+    curve = payload_of("zero out")["claim"]["tradeoff"] | nothing
+    plan = {"now": [0.0] * 4, "rate": [0.0] * 4, "common": [0.0] * 2}
+    payload = payload_of("zero out") | {"run": to_dict(run), "claim": {"tradeoff": curve}}
+    refused(payload | {"plan": plan, "cap": 2}, "noise: expected some")

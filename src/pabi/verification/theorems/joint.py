@@ -5,7 +5,8 @@ use of the same bin, or to the end, step k is paid rate·σ_k²·c_(k+1)⋯c_m, 
 bin the distances are replayed: it grows by slopes and uses, falls by payments, and has to be 0 at last. With
 b_jk, what bin j pays in step k over the noise, and K = b·bᵀ, the stated α_j need α_i·α_j ≥ K_ij of any two
 bins, and leave β_j² = K_jj − α_j² (docs, "Joint payments"). Doubles serve: all numbers are nonnegative, so
-that sums, products and quotients keep their relative errors, for which there are margins.
+that sums, products and quotients keep their relative errors, for which there are margins. Distances that are
+too small for that are paid for here.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ SOURCE = (
 _MOST = 4_000_000  # bins times steps, each of which is gone through; half of them add up
 _UP, _DOWN = 1.0 + 1e-10, 1.0 - 1e-10  # more than products of as many doubles err
 _STEP = 1.0 + 1e-15  # more than three roundings
+_LEAST, _LITTLE = 2.0**-800, 2.0**-100  # the least noise, and a distance in units of it
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
@@ -50,12 +52,13 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     if max(run.period, 2) * run.total > _MOST:
         raise Refused(f"theorem: more than {_MOST} steps of all bins")
     steps = alone.steps
-    if not np.all(steps.sigma > 0.0):
-        raise Refused("noise: expected some in every step")
+    if not np.all(steps.sigma >= _LEAST):
+        raise Refused("noise: expected some in every step, and more than doubles can hardly hold")
     now, rate = (_numbers(name, plan[name], run.data) for name in ("now", "rate"))
     paid = _paid(alone, steps, now, rate)
-    _check_distances(alone, steps, paid)
-    moved = paid / steps.sigma * _UP
+    _settle(alone, steps, paid)
+    # Squares of what is raised to 2^-400 do not underflow.
+    moved = np.where(paid > 0.0, np.maximum(paid / steps.sigma * _UP, 2.0**-400), 0.0)
     common = moved @ moved.T * _UP
     alpha = _numbers("common", plan["common"], run.period)
     _check_covered(common, alpha)
@@ -99,14 +102,21 @@ def _paid(run: OrderedRun, steps: RoundedSteps, now: Array, rate: Array) -> Arra
     return paid
 
 
-def _check_distances(run: OrderedRun, steps: RoundedSteps, paid: Array) -> None:
-    """Refuse unless the payments bring the distance to 0, whichever the record's bin is."""
-    distance = np.zeros(run.period)
-    for k in timed(range(run.total)):
-        distance *= steps.c[k]
+def _settle(run: OrderedRun, steps: RoundedSteps, paid: Array) -> None:
+    """Refuse unless the payments bring the distance to 0, whichever the record's bin is. A bin that owes so
+    little after a step that it might underflow pays more than that at once."""
+    distance, columns = np.zeros(run.period), (column.tolist() for column in steps)
+    for k, (c, s, sigma) in enumerate(timed(zip(*columns, strict=True))):
+        owing = distance > 0.0
+        distance *= c
         if k < run.data:
-            distance[k % run.period] += steps.s[k]
+            distance[k % run.period] += s
+            owing[k % run.period] = True
         distance = np.maximum(distance * _STEP - paid[:, k] * _DOWN, 0.0)
+        settled = (owing & (distance <= _LITTLE * sigma)).nonzero()[0]
+        if settled.size:
+            paid[settled, k] += 2.0 * _LITTLE * sigma
+            distance[settled] = 0.0
     # Also refuses what is not a number.
     if not np.all(distance <= 0.0):
         place = int(np.argmax(~(distance <= 0.0)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from itertools import accumulate, pairwise
 from typing import Any, assert_never
 
@@ -190,11 +190,17 @@ class _Groups:
 
 
 class _Uses:
-    """What uses cost that are paid for by the noise from their step on."""
+    """What uses cost that are paid for by the noise from their step on. `epochs`: how many are like this
+    one."""
 
     def __init__(self, run: OrderedRun) -> None:
         self.run, self.known = run, dict[Any, Any]()
         self.step = cache(self._step)
+        # Of a constant schedule, all epochs but the last two are alike.
+        whole_epochs, rest = divmod(run.data, run.period)
+        alike = max(0, whole_epochs - 1) if run.constant else 0
+        others = range(alike, whole_epochs + (rest > 0))
+        self.epochs = ({0: alike} if alike else {}) | dict.fromkeys(others, 1)
 
     def square(self, start: int, end: int) -> Any:
         """(s/σ)² of a use at step `start` paid for before `end`: s²/Σ(σ_k/W_k)², W_k the product of the
@@ -212,6 +218,24 @@ class _Uses:
                 raise Refused(f"step {start + 1}: there is no noise to pay with")
             self.known[key] = arb(self.run.s(start)) ** 2 / energy
         return self.known[key]
+
+    def in_every_epoch(self, start: int, end: int) -> Any:
+        """Σ (s/σ)² of the uses at step `start` of all epochs, each paid for before step `end` after the
+        epoch's beginning; the last one before the end of the run."""
+        run, total = self.run, arb(0)
+        for epoch, times in self.epochs.items():
+            first = epoch * run.period
+            if first + start < run.data:
+                after = first + end if first + end < run.data else run.total
+                total += times * self.square(first + start, after)
+        return total
+
+    def within(self, epochs: range, length: int, until: int, start: int, end: int) -> Any:
+        """The largest square of a use at step `start` of one of these epochs, paid for before step `end`, or
+        before `until` where that is none of the epoch's first `length`."""
+        after = end if end < length else until
+        begins = (epoch * self.run.period for epoch in epochs)
+        return _largest(self.square(first + start, first + after) for first in begins)
 
     def _key(self, start: int, end: int) -> Any:
         """What the cost depends on: of a constant schedule, where an epoch ends and where the cool-down
@@ -263,62 +287,43 @@ def _in_groups(
     run: OrderedRun, stated: dict[int, list[int]], ranges: int
 ) -> list[tuple[list[_Sized], int]]:
     """(the labels of a place, how often it is drawn)."""
-    period, data, uses = run.period, run.data, _Uses(run)
-
-    def groups_of(length: int) -> _Groups:
-        if length not in stated:
-            raise Refused(f"groups: expected some of {length} batches in all")
-        return _Groups(run, stated[length], ranges)
-
-    def labels(groups: _Groups, square: Callable[[int, int], Any]) -> list[_Sized]:
-        return [
-            (share, tuple(root_up(_largest(square(*case) for case in cases)) for cases in parts))
-            for share, parts in timed(zip(groups.shares, groups.cases, strict=True))
-        ]
-
-    whole_epochs, rest = divmod(data, period)
+    period, uses = run.period, _Uses(run)
+    whole_epochs, rest = divmod(run.data, period)
     match run.scheme:
         case SecretOnce():
-            epochs = -(-data // period)
-            # Of a constant schedule, all epochs but the last two are alike.
-            alike = max(0, whole_epochs - 1) if run.constant else 0
-            times = ({0: alike} if alike else {}) | dict.fromkeys(range(alike, epochs), 1)
-
-            def in_all(start: int, end: int) -> Any:
-                total = arb(0)
-                for first, n in ((epoch * period, n) for epoch, n in times.items()):
-                    if first + start < data:
-                        after = first + end if first + end < data else run.total
-                        total += n * uses.square(first + start, after)
-                return total
-
-            return [(labels(groups_of(period), in_all), 1)]
+            draws = [(period, uses.in_every_epoch, 1)]
         case SecretEveryEpoch():
-            pass
+            # Nothing is paid after an epoch, but after one that is the only one or cut short.
+            draws = []
+            if whole_epochs:
+                alike = range(1 if run.constant else whole_epochs)
+                until = run.total if run.data == period else period
+                draws.append((period, partial(uses.within, alike, period, until), whole_epochs))
+            if rest:
+                last, left = range(whole_epochs, whole_epochs + 1), rest + run.total - run.data
+                draws.append((rest, partial(uses.within, last, rest, left), 1))
         case KnownPositions():
             raise Refused("theorem: everybody knows in which batch a record is")
         case _:
             assert_never(run.scheme)
+    return [
+        (_sized(_groups_of(run, stated, length, ranges), square), times)
+        for length, square, times in draws
+    ]
 
-    def within(epochs: range, length: int, until: int) -> Callable[[int, int], Any]:
-        """The largest square in these epochs, in which nothing is paid from step `until` on."""
 
-        def square(start: int, end: int) -> Any:
-            after = end if end < length else until
-            begins = (epoch * period for epoch in epochs)
-            return _largest(uses.square(first + start, first + after) for first in begins)
+def _groups_of(run: OrderedRun, stated: dict[int, list[int]], length: int, ranges: int) -> _Groups:
+    if length not in stated:
+        raise Refused(f"groups: expected some of {length} batches in all")
+    return _Groups(run, stated[length], ranges)
 
-        return square
 
-    drawn = []
-    if whole_epochs:
-        some = range(1) if run.constant else range(whole_epochs)
-        until = run.total if data == period else period
-        drawn.append((labels(groups_of(period), within(some, period, until)), whole_epochs))
-    if rest:
-        some, left = range(whole_epochs, whole_epochs + 1), run.total - whole_epochs * period
-        drawn.append((labels(groups_of(rest), within(some, rest, left)), 1))
-    return drawn
+def _sized(groups: _Groups, square: Callable[[int, int], Any]) -> list[_Sized]:
+    """Every group's share, and the largest size of its uses in every range of U."""
+    return [
+        (share, tuple(root_up(_largest(square(*case) for case in cases)) for cases in parts))
+        for share, parts in timed(zip(groups.shares, groups.cases, strict=True))
+    ]
 
 
 def _largest(squares: Iterable[Any]) -> Any:

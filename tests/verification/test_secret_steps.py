@@ -336,6 +336,11 @@ def test_the_failure_of_a_cap_cannot_be_left_out():
     refused(forged(payload, "run.batches.cap = 190"))  # is exceeded more often
 
 
+def test_a_cap_that_nobody_reads_is_refused():
+    refused(forged(payload_of("bins"), "cap = 7"), "^cap: ")
+    refused(forged(payload_of("capped"), "cap = 200"), "^cap: ")
+
+
 def test_claims_that_reveal_more_are_accepted():
     """Larger sizes and shares, and fewer labels, follow from what is proven."""
     payload = payload_of("part of an epoch")

@@ -48,6 +48,8 @@ Label = tuple[Fraction, Any]  # its probability, and Σ (s_k/σ_k)² of its step
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     closed("the plan", payload["plan"], ())
+    if "cap" in payload:
+        raise Refused("cap: secret steps are about batches of any size")
     assumptions = run.assumptions(hidden=False)
     displaces = type(run.run.batches) is not BallsInBins
     alone, opposite = _alone(run, displaces)
@@ -268,6 +270,8 @@ def _grouped(run: OrderedRun, payload: Payload) -> Proven:
         kinds = Counter(labels)
         groups = tuple(LabelGroup(share * n, sizes, n) for (share, sizes), n in kinds.items())
         factors.append(Allocations((Allocation(groups, opposite, True, times),)))
+    if len(plan["groups"]) != len(factors):
+        raise Refused(f"groups: expected {len(factors)} lists, one for each length of an epoch")
     return Proven(assumptions, (JointBound.of(*factors),))
 
 

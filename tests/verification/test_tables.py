@@ -183,6 +183,12 @@ def test_unknown_kinds_and_parameters_of_losses_are_refused_by_name():
             facts_of(loss)
 
 
+def test_classes_are_counted_exactly():
+    """Of two to the 53 and one more the nearest double has one less."""
+    many = 2**53 + 1
+    assert facts_of(Loss.one_vs_rest(1.0, classes=many)).cone == fmpq(1, many)
+
+
 def test_every_loss_and_every_scheme_of_the_library_is_known():
     """So that what is left out is left out on purpose."""
     from pabi.describe.losses import KINDS

@@ -363,7 +363,7 @@ def _softmax_within(p: Parameters, r: Any, norm: Any) -> Any:
 
 def _one_vs_rest(p: Parameters) -> DerivedFacts:
     """K losses of predictors of their own: as steep as one, with gradients √K times as long."""
-    r, classes = exact(p["feature_norm"]), exact(p["classes"])
+    r, classes = exact(p["feature_norm"]), fmpq(p["classes"])  # not the double next to so many
     if not classes >= 2:
         raise Refused("classes: expected at least 2")
     hi = r * r / 4 if p.get("smoothing") is None else _hinge_within(p, r, None)

@@ -232,7 +232,7 @@ class _Uses:
                 total += times * self.square(first + start, after)
         return total
 
-    def within(self, epochs: range, length: int, until: int, start: int, end: int) -> Any:
+    def within(self, start: int, end: int, *, epochs: range, length: int, until: int) -> Any:
         """The largest square of a use at step `start` of one of these epochs, paid for before step `end`, or
         before `until` where that is none of the epoch's first `length`."""
         after = end if end < length else until
@@ -298,14 +298,15 @@ def _in_groups(
             draws = [(period, uses.in_every_epoch, 1)]
         case SecretEveryEpoch():
             # Nothing is paid after an epoch, but after one that is the only one or cut short.
-            draws = []
+            draws, within = [], uses.within
             if whole_epochs:
                 alike = range(1 if run.constant else whole_epochs)
                 until = run.total if run.data == period else period
-                draws.append((period, partial(uses.within, alike, period, until), whole_epochs))
+                square = partial(within, epochs=alike, length=period, until=until)
+                draws.append((period, square, whole_epochs))
             if rest:
                 last, left = range(whole_epochs, whole_epochs + 1), rest + run.total - run.data
-                draws.append((rest, partial(uses.within, last, rest, left), 1))
+                draws.append((rest, partial(within, epochs=last, length=rest, until=left), 1))
         case KnownPositions():
             raise Refused("theorem: everybody knows in which batch a record is")
         case _:

@@ -326,7 +326,7 @@ def test_an_empty_file_is_a_new_ledger_and_a_folder_and_a_missing_folder_are_ref
     (tmp_path / "a.ledger").touch()
     assert opened(tmp_path / "a.ledger").report().entries == ()
     for path in (tmp_path, tmp_path / "no" / "a.ledger"):
-        with pytest.raises(InvalidInput, match=re.escape(f"{path}: expected a ledger: ")):
+        with pytest.raises(InvalidInput, match=re.escape(f"{path}: expected a ")):
             pabi.Ledger(path, EPSILON, DELTA)
 
 

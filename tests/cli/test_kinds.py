@@ -1,6 +1,7 @@
 """A file that is given to the wrong command is told where it belongs, in a line that shows nothing of it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pabi
 from pabi.cli.reading import kind_of
 from support.every_case import every
 from support.ledgers import DELTA, release
-from support.tables import assert_one_line, run
+from support.tables import assert_one_line, run, train
 
 RUN = """\
 n = 100
@@ -117,3 +118,22 @@ def test_every_kind_is_known_in_any_order_of_keys():
 )
 def test_everything_else_is_none_of_them(raw):
     assert kind_of(raw) is None
+
+
+@pytest.mark.parametrize("name", [".", "", "/dev/zero", "pipe"])
+def test_a_ledger_and_a_state_are_files(name):
+    """What may never end is not read, and nobody waits for it."""
+    os.mkfifo("pipe")
+    Path("key").write_text(64 * "0")
+    for words in ((), ("--epsilon", "1", "--delta", "1e-5")):
+        assert_one_line(run("ledger", name, *words), "expected a file, got a ")
+    named = ("--key-file", "key", "--out", "m", "--guarantee", "g")
+    assert_one_line(run("forget", name, *named), "expected a file, got a ")
+
+
+def test_names_that_are_too_long_for_a_file():
+    name = 300 * "x"
+    as_target = train("table.csv", target=name, out="m")
+    assert_one_line(as_target, "expected a column")  # it may be that of one
+    for words in (("schema", name), ("predict", name, "--out", "p.csv"), ("ledger", name)):
+        assert_one_line(run(*words), "File name too long")

@@ -268,8 +268,8 @@ def test_a_state_that_no_run_can_be_in_is_refused(unpriced, tmp_path, step, x, s
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
-    for path in (tmp_path / "none.ckpt", tmp_path):
-        with pytest.raises(InvalidInput, match=r"^resume: cannot read [^\n]*$"):
+    for path, problem in ((tmp_path / "none.ckpt", "cannot read"), (tmp_path, "got a folder")):
+        with pytest.raises(InvalidInput, match=rf"^[^\n]* {problem}[^\n]*$"):
             Checkpoint(path, run_of(), np.array([0.5]), 0.0).read()
 
 

@@ -254,7 +254,7 @@ class Ledger:
             raise InvalidInput("path", f"expected a path, got a {kind}") from None
         if epsilon is None and delta is None and order is None and unit == "record":
             require(
-                self._path.exists(),
+                os.path.exists(self._path),
                 str(self._path),
                 "expected a ledger: no such file; state epsilon and delta to open a new one",
             )

@@ -392,6 +392,8 @@ def _run(arguments: list[str]) -> tuple[int, str | None]:
             2,
             'not enough memory: expected smaller tables (docs, "My data do not fit") or description',
         )
+    except OSError as bad:
+        return 2, f"{bad.filename or 'the system'}: {bad.strerror or bad}"
     except typer.Abort:
         return 130, "interrupted"
     except Exception as bad:

@@ -37,10 +37,6 @@ def partial_files(
     paths = [locking.only_name(file) for file in files]  # an old model would stay behind a link
     for path in paths:
         require(path.parent.is_dir(), str(path), "expected a file in an existing folder")
-        require(not path.is_dir(), str(path), "expected a file to write, got a folder")
-        require(
-            path.is_file() or not path.exists(), str(path), "expected a file to write, got a device"
-        )
     _refuse_existing(paths, force)
     used = [os.path.realpath(name) for name in (*unlike, *files)]
     require(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from itertools import count
-from pathlib import Path
 
 from pabi.numbers.locking import holding
 
@@ -76,4 +76,4 @@ def is_array_file(path: str) -> bool:
 
 def is_zarr(path: str) -> bool:
     """Whether it is a folder with a Zarr array in it."""
-    return any((Path(path) / name).is_file() for name in _OF_ZARR)
+    return any(os.path.isfile(os.path.join(path, name)) for name in _OF_ZARR)

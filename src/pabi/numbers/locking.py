@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic, thread_time
 from typing import TypeVar
 
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import require
 from pabi.numbers.showing import exact
 
 T = TypeVar("T")
@@ -137,15 +137,19 @@ PATIENCE = 30.0  # seconds
 def only_name(path: str | os.PathLike[str]) -> Path:
     """The path, or where it is a link what that leads to: a lock, a mark or a new content lies beside that.
 
-    Raises InvalidInput for a file of several names: who comes by another one sees none of these.
+    Raises InvalidInput for a folder, for a device, which may never end, and for a file of several names: who
+    comes by another one sees none of these.
     """
     own = Path(os.path.realpath(path) if os.path.islink(path) else path)
     with contextlib.suppress(OSError):  # who opens it says why not
         about = own.stat()
-        if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
-            raise InvalidInput(
-                str(own), f"expected a file of one name, got one of {about.st_nlink} (hard links)"
-            )
+        other = "folder" if stat.S_ISDIR(about.st_mode) else "device"
+        require(stat.S_ISREG(about.st_mode), str(own), f"expected a file, got a {other}")
+        require(
+            about.st_nlink <= 1,
+            str(own),
+            f"expected a file of one name, got one of {about.st_nlink} (hard links)",
+        )
     return own
 
 

@@ -109,3 +109,22 @@ def test_what_was_charged_stays_charged_and_a_budget_that_is_exceeded_loses_no_m
 def test_a_search_takes_a_row_and_a_label_a_record(rows, labels):
     with pytest.raises(InvalidInput, match="^(X|y): expected"):
         searching()[0].fit(rows, labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "stated"),
+    [
+        ("logistic", {"step_size": lambda k: 0.5 * 0.5**k}),
+        ("logistic", {"l2": 1e300}),
+        ("logistic", {"noise_std": 1e300}),
+        ("logistic", {"intercept_scaling": None}),
+        ("linear", {"intercept_scaling": "1"}),
+        ("imputer", {"fill_value": "nothing"}),
+    ],
+)
+def test_what_public_numbers_refuse_costs_nothing(tmp_path, name, stated):
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 20.0, 1e-5)
+    model, table, y = FITS[name]()
+    with pytest.raises(InvalidInput):
+        model.set_params(ledger=ledger, **stated).fit(table, y)
+    assert ledger.report().entries == ()

@@ -323,6 +323,19 @@ def train_and_keep(
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
+def refuse_uncomputable(run: NoisySGD, proven: Guarantee, shape: tuple[int, ...]) -> None:
+    """Raises InvalidInput where `train_and_keep` would from public numbers alone, starting from 0 of this
+    shape: before anything is reserved."""
+    refuse_unenforceable(run)
+    start = np.zeros(shape)
+    checked(proven, *walk_of(run, start[None]))
+    with np.errstate(over="ignore"):
+        loudest = StepNoise(
+            float(np.max(run.gradient_noise_std)), least_move(run), start.size
+        ).noise_std
+    require(loudest < math.inf, "noise_std", "expected noise that is finite in doubles")
+
+
 def gradient_sum_of(
     run: NoisySGD,
     per_record_gradients: PerRecordGradients | RemoteGradients | None,

@@ -20,7 +20,7 @@ from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.updates import evaluated
 from pabi.execute.computed_steps import as_computed, settled
-from pabi.execute.engine import TrainOptions, train_and_keep
+from pabi.execute.engine import TrainOptions, refuse_uncomputable, train_and_keep
 from pabi.execute.hiding import too_little_noise
 from pabi.execute.large_tables import computed_apart, in_memory
 from pabi.execute.sources import Parts
@@ -115,6 +115,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         counts, moments = self._target_counts(size), self._moments(size)
         before = tuple(one.guarantee(self.delta) for one in (counts, moments) if one is not None)
         run, cost, linear = self._run(loss, size, signal, before, mapped=moments is not None)
+        refuse_uncomputable(run, cost, (size.width, outputs))
         scale, unit = self._scale_of_plans()
         return TrainingPlan(
             run,

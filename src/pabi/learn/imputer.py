@@ -291,6 +291,7 @@ class PrivateImputer(
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         validate.flag("add_indicator", self.add_indicator)
+        self._filler()
         match validate.choice("strategy", self.strategy, _STRATEGIES):
             case "mean":
                 return self._planned_moments(n, d)

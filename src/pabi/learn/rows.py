@@ -378,7 +378,9 @@ class BoundedRows(Budgeted):
 
     @property
     def _intercept_feature(self) -> float | None:
-        return self.intercept_scaling if self.fit_intercept else None
+        if not self.fit_intercept:
+            return None
+        return validate.number("intercept_scaling", self.intercept_scaling, above=0.0)
 
     @property
     def _width(self) -> int:

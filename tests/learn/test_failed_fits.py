@@ -119,6 +119,7 @@ def test_a_search_takes_a_row_and_a_label_a_record(rows, labels):
         ("logistic", {"noise_std": 1e300}),
         ("logistic", {"intercept_scaling": None}),
         ("linear", {"intercept_scaling": "1"}),
+        ("linear", {"feature_ranges": 10**400}),
         ("imputer", {"fill_value": "nothing"}),
     ],
 )

@@ -116,7 +116,7 @@ def doubles(field: str, value: Any, expected: str) -> Array:
     """`value` as an array of doubles, itself if it is one. Raises InvalidInput naming `field`."""
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(field, f"expected {expected}") from None
 
 

@@ -6,6 +6,7 @@ Every single edit, judged by whether what is accepted is true, is in `test_forge
 import copy
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import flint
 import numpy as np
@@ -13,8 +14,11 @@ import pytest
 
 import pabi
 from pabi.account.analyses import advance, secret_order
+from pabi.describe.files import to_dict
+from pabi.describe.unlearning import Unlearning
 from pabi.numbers import encoding
 from pabi.numbers.rounding import root_of_fraction_up
+from pabi.verification.theorems import table
 from support.certificates import (
     DELTA,
     LITTLE_LESS,
@@ -376,3 +380,55 @@ def test_precision_set_elsewhere():
         for bits in (8, 24, 53):
             with flint.ctx.workprec(bits):
                 refused(forged(payload, f"{least} *= 0.999999999"))
+
+
+# Another theorem, under which nothing is paid.
+
+SCHEMES = (
+    pabi.FullBatch(),
+    pabi.Cyclic(8),
+    pabi.ShuffleOnce(7),
+    pabi.Reshuffle(7),
+    pabi.BallsInBins(8),
+    pabi.BallsInBins(8, 16, redraw="epoch"),
+    pabi.FixedSize(8),
+    pabi.Poisson(8, cap=20),
+)
+ALONE = {"uses": [0, 0, []], "mu": 0.0, "tau": 0, "distance": 0.0}
+# What a certificate may say by which nothing is paid; a key of these may also be missing.
+UNPAID = {
+    "position": [None],
+    "cases": [
+        [],
+        [ALONE | {"first": 0, "unit": 1.0, "ends": [], "q": []}],
+        [ALONE | {"blocks": []}],
+        *([ALONE | {"payments": [0.0] * steps}] for steps in (10, 12, 13, 15)),
+    ],
+    "demands": ["every", "uses", "last", "latest", "none", "all"],
+    "plan": [{}],
+    "cap": [8, 40],
+    "window": [0],
+    "distance": [0.0],
+}
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("batches", SCHEMES, ids=lambda batches: repr(batches))
+def test_no_theorem_proves_anything_where_nothing_is_paid(batches):
+    """A run that forgets was taken for one of a published model, to which nothing is owed."""
+    given = {
+        "loss": pabi.Loss.logistic(1.0, l2=0.1),
+        "gradient_sensitivity": None,
+        "batches": batches,
+    }
+    one = sgd(**given, epochs=2, adjacency="zero_out")
+    runs = {"zero_out": one, "retrained": Unlearning(one, [(3, 1)])}
+    for adjacency, run in runs.items():
+        header = {"format": "pabi.certificate", "version": 2, "adjacency": adjacency, "assumes": []}
+        header |= {"run": to_dict(run), "claim": {"mu": 0.0}}
+        for theorem, proofs in table().items():
+            keys = sorted({key for proof in proofs.values() for key in proof.keys} & UNPAID.keys())
+            for values in product(*([*UNPAID[key], "missing"] for key in keys)):
+                body = {k: v for k, v in zip(keys, values, strict=True) if v != "missing"}
+                if "the checker knows no" in refused(header | body | {"theorem": theorem}):
+                    break  # for any body

@@ -85,6 +85,16 @@ def test_a_gradient_that_is_not_finite_is_zero_and_nobody_elses_changes():
     np.testing.assert_allclose(values[[0, 2]], one_by_one(module, [3, 5]), atol=1e-12)
 
 
+def test_pytorch_does_not_stop_at_a_gradient_that_is_not_finite():
+    """The search for anomalies raises an error at the first one."""
+    spoilt = X.copy()
+    spoilt[4] = np.nan
+    adapter = gradients(network(), data=(spoilt, CLASSES))
+    with torch.autograd.set_detect_anomaly(True):
+        assert not adapter(adapter.start, np.array([4])).any()
+        assert torch.is_anomaly_enabled()
+
+
 def refusal(module, targets=CLASSES):
     described = run(pabi.Loss.unknown(), **UNKNOWN)
     with pytest.raises(pabi.InvalidInput) as caught:

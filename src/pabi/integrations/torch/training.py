@@ -143,7 +143,9 @@ class ModuleGradients:
         return gradients
 
     def _flat(self, x: Array, inputs: Any, targets: Any) -> Array:
-        values = self._gradients(self._parameters(x), self._input(inputs), self._input(targets))
+        # PyTorch can be told to stop at gradients that are not finite, which would show a record.
+        with torch().autograd.set_detect_anomaly(False):
+            values = self._gradients(self._parameters(x), self._input(inputs), self._input(targets))
         flat = [array_of(values[name]).reshape(len(inputs), -1) for name in self._names]
         return np.concatenate(flat, axis=1).astype(np.float64)
 

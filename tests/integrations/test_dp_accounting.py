@@ -281,9 +281,20 @@ SAID = [
 OTHERS_SAID = [
     (Gaussian(math.inf), [*RELATIONS]),
     (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), [*RELATIONS]),
+    (ApproxDP(800.0), [*RELATIONS]),
     *((Subsampled(Gaussian(0.8), 1e-12), []), (Selected(Gaussian(0.3), 10.0, 0.5), [])),
     (Product([(Gaussian(0.3), 1)], failure=1e-9), []),
 ]
+
+
+def test_answers_are_events_that_dp_accounting_counts_one_by_one():
+    """Five answers cost 1.001 there, and not 5, where one event says "five times"."""
+    several = Product([(ApproxDP(1.0), 5)])
+    for adjacency, relation in RELATIONS.items():
+        theirs = PLDAccountant(relation).compose(to_event(stated(several, adjacency)))
+        assert theirs.get_epsilon(DELTA) > 4.99
+    many = stated(Product([(ApproxDP(1e-9), 10**5)]), "replace_one")
+    assert "use to_pld" in refused("guarantee", to_event, many)
 
 
 @every("curve, adjacencies", SAID + OTHERS_SAID)

@@ -332,6 +332,7 @@ _SPECIAL = (
     "the special record in place of another contributes nothing to any sum, and a randomised response to it "
     "is uniformly random"
 )
+_MOST = 10**4  # events of a list
 _LARGEST = 10**9  # records of the data set that a share is written for
 
 
@@ -630,7 +631,7 @@ def _answer(epsilon: float, adjacency: Adjacency) -> Any:
     """Pure privacy as the mechanism that it is: noise on one integer, or an answer of two."""
     if adjacency == "zero_out":
         return events.DiscreteLaplaceDpEvent(epsilon, 1)
-    noise = 2.0 / (1.0 + math.exp(min(epsilon, 700.0)))
+    noise = 2.0 / (1.0 + math.exp(epsilon)) if epsilon < 700.0 else 0.0  # beyond doubles: none
     return events.RandomizedResponseDpEvent(math.nextafter(noise * (1.0 - 1e-15), 0.0), 2)
 
 
@@ -643,4 +644,14 @@ def _noise(moved: int, size: float) -> float:
 
 
 def _repeated(event: Any, count: int) -> Any:
-    return event if count == 1 else events.SelfComposedDpEvent(event, count)
+    if count == 1:
+        return event
+    if type(event) is events.RandomizedResponseDpEvent:
+        # One by one: dp-accounting 0.6.0 counts a SelfComposedDpEvent of it once.
+        require(
+            count <= _MOST,
+            "guarantee",
+            f"expected at most {_MOST} answers, got {count}: use to_pld",
+        )
+        return events.ComposedDpEvent([event] * count)
+    return events.SelfComposedDpEvent(event, count)

@@ -10,7 +10,14 @@ from pabi import learn
 from pabi.execute.large_tables import APART
 from pabi.integrations.dask import train
 from pabi.integrations.dask.blocks import blocks_of
-from pabi.integrations.dask.sums import TRUSTED, _ClusterSum
+from pabi.integrations.dask.sums import (
+    TRUSTED,
+    Declared,
+    _ClusterSum,
+    _of_callable,
+    _of_loss,
+    held,
+)
 from pabi.learn import train as train_in_memory
 from pabi.numbers.errors import InvalidInput
 from support.clusters import assert_forgotten
@@ -162,6 +169,19 @@ def test_a_part_without_rows_is_nothing(unpriced, client, tmp_path, empty):
     frame_of(X, y=Y).iloc[:0].to_parquet(folder / f"part-{empty}.parquet")
     run = run_of(batches=pabi.Poisson(B))
     assert_same(train(run, str(folder), "y", client=client, random_state=3).x, in_memory(run))
+
+
+@every("kind", ["Int64", "Float64", "boolean"])
+def test_a_part_without_rows_goes_with_targets_of_a_type_of_pandas(kind):
+    """Its cells do not say what they are."""
+    declared = frame(y=Y).astype({"y": kind})
+    columns = blocks_of(declared, "y").columns
+    nothing = frame_of(X, y=Y).astype({"y": kind}).iloc[:0]
+    for recipe in (
+        _of_loss(run_of(), Declared(), columns, None),
+        _of_callable(run_of(), {}, columns, of_logistic()),
+    ):
+        assert held(recipe, 0, nothing, None, None).summary.rows == 0
 
 
 @every("rows", [N, 1])  # one partition, one row each

@@ -263,7 +263,11 @@ def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[An
 
 def _plain(column: Any) -> Any:
     """The cells of a series; anything else as it is."""
-    return typed(cells_of(column)) if hasattr(column, "to_numpy") else column
+    if not hasattr(column, "to_numpy"):
+        return column
+    cells = typed(cells_of(column))
+    # No cell says of what type they are: truth values become any numbers.
+    return cells if len(cells) or cells.dtype != object else cells.astype(bool)
 
 
 TRUSTED = trusted("records, batches and hidden iterates")

@@ -229,7 +229,10 @@ def test_arguments_are_refused_by_name():
     residual = run(pabi.Loss.softmax(2.0), clip_norm=0.5, clipping="residual")
     odd = [iter([]), [], [1] * N, Listed(X.tolist(), CLASSES)]
     cases = {
-        "module": [{"module": "net"}, {"module": nn.Sequential(nn.ReLU()), **whole}],
+        "module": [
+            {"module": "net"},
+            *({"module": nn.Sequential(layer), **whole} for layer in (nn.ReLU(), nn.PReLU(0))),
+        ],
         "dataset": [{"dataset": dataset} for dataset in odd],
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
         "run": [{"described": "a run"}, {"described": WHOLE, **head}],

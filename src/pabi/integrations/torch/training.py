@@ -76,11 +76,11 @@ class ModuleGradients:
         )
         self._module, self._loss, self._pairs = module, loss, pairs
         self._names = [name for name, p in module.named_parameters() if p.requires_grad]
-        require(self._names, "module", "expected parameters with requires_grad, got none")
+        self.start = start_of(module)
+        require(self.start.size, "module", "expected parameters with requires_grad, got none")
         parameters = [module.get_parameter(name) for name in self._names]
         self._shapes = [parameter.shape for parameter in parameters]
         self._dtype, self._device = parameters[0].dtype, device_of(module)
-        self.start = start_of(module)
         self.chunk = chunk or max(1, min(_AT_ONCE, _HELD // self.start.size, len(pairs)))
         self._gradients = _vectorised(module, loss)
 

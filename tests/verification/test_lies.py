@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.account.analyses import advance, secret_order, shifted_interpolation
+
+
 from pabi.account.analyses import advance, secret_order
 from pabi.describe.files import to_dict
 from pabi.describe.unlearning import Unlearning
@@ -370,6 +373,23 @@ def test_more_cases_than_are_needed():
     assert pabi.verify(payload | {"cases": every, "claim": {"mu": claimed}}).mu == claimed
     less = claimed * LITTLE_LESS
     refused(payload | {"cases": every, "claim": {"mu": less}}, "mu")
+
+
+def test_huge_steps_do_not_shrink_distances():
+    """Their slopes are 1. A stated slope of 0 would pay for all uses in the cool-down."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1e-151),
+        1,
+        pabi.FullBatch(),
+        steps=3,
+        cooldown_steps=1,
+        step_size=np.full(3, 1e301),
+        noise_std=1e-151,
+        adjacency="zero_out",
+    )
+    payload = granted(shifted_interpolation.apply, run, DELTA).certificate.payload
+    nothing = "steps.c = [0.0, 0.0, 0.0]; cases.0.ends = []; cases.0.q = []; cases.0.mu = 0.0"
+    refused(forged(payload, f"{nothing}; claim.mu = 0.0"), "step 1: slope")
 
 
 def test_precision_set_elsewhere():

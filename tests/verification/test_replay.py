@@ -358,7 +358,7 @@ def schedules(rng):
     """Step sizes of all sorts: any, powers of two, near inverses of rates, extreme, equal."""
     yield rng.uniform(0.0, 9.0, 60)
     yield np.ldexp(1.0, rng.integers(-40, 4, 20))
-    yield np.array([0.0, 1.0, 1.5, 0.75, 3.0, 4.0, 0.5, 7.0, 1e300, 5e-324, 1e-310])
+    yield np.array([0.0, 1.0, 1.5, 0.75, 3.0, 4.0, 0.5, 7.0, 1e300, 1e307, 5e-324, 1e-310])
     yield 10.0 ** rng.uniform(-300.0, 10.0, 40)
     yield np.full(9, 0.1)
 

@@ -296,9 +296,9 @@ def check_arrays(run: OrderedRun, stated: RoundedSteps) -> None:
         raise Refused(f"steps: expected {run.total} of each column")
     least = run.steps
     # No double is between a number and the next double: both comparisons have the same answer.
-    bad = (stated.c < least.c) | (stated.s < least.s) | (stated.sigma > least.sigma)
-    if bad.any():
-        k = int(bad.argmax())
+    enough = (stated.c >= least.c) & (stated.s >= least.s) & (stated.sigma <= least.sigma)
+    if not enough.all():
+        k = int(enough.argmin())
         _check_at_least(k, "slope", float(stated.c[k]), run.slope(k))
         if k < run.data:
             _check_at_least(k, "sensitivity", float(stated.s[k]), run.s(k))

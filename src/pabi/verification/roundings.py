@@ -162,6 +162,8 @@ def slopes_above(etas: Array, rates: Collection[Any]) -> Array:
 
 
 def _slopes_above(etas: Array, rate: Any) -> Array:
+    if rate == 0:
+        return np.ones_like(etas)
     head, rest, whole = _pair(rate)
     with np.errstate(all="ignore"):
         product, lost = two_product(etas, np.full_like(etas, head))
@@ -170,7 +172,7 @@ def _slopes_above(etas: Array, rate: Any) -> Array:
         small = more - less
         doubt = np.where((more != 0.0) & (less != 0.0), np.abs(small) * 2.0**-52, 0.0)
         doubt += 0.0 if whole else np.abs(product) * 2.0**-103
-        inside = (_within(etas) & _within(np.full_like(etas, head)) | (rate == 0)) & (total != 0.0)
+        inside = _within(etas) & _within(np.full_like(etas, head)) & (total != 0.0)
         doubt[~inside] = np.nan
         sign = np.sign(total)
         return _next(

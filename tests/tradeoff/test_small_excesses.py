@@ -54,6 +54,20 @@ def test_two_rare_releases_claim_no_less_than_one(delta, curve):
     assert t.Product([(curve, 2)]).epsilon(delta) >= curve.epsilon_bounds(delta)[0] > 1.0
 
 
+@every(
+    "curve, delta",
+    [
+        (t.PoissonSubsampled(1e-20, 0.5), 1e-23),
+        (t.PoissonReplaced(1e-24, 1e-3), 1e-28),
+        (t.FixedSizeSubsampled(1e-20, 5e-21, 1e-20, 0.01), 1e-24),
+        (t.Subsampled(t.Gaussian(1e-16), 1e-3), 2e-22),
+    ],
+)
+def test_two_that_reveal_nearly_nothing_claim_no_less_than_one(curve, delta):
+    """Cells of their losses are far shorter than the rounding of probabilities."""
+    assert t.Product([(curve, 2)]).epsilon(delta) >= curve.epsilon_bounds(delta)[0] > 0.0
+
+
 def test_a_gaussian_besides_reveals_no_less():
     p, delta = 1.0299538499574483e-12, 1.0299205732590953e-12
     product = t.Product([(t.PoissonReplaced(20.0, p), 1), (t.Gaussian(1e-30), 1)])

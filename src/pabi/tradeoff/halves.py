@@ -376,7 +376,9 @@ class Half:
         for low, high in zip(self.moved(left), self.moved(right), strict=True):
             one = low.weight * (normal_mass(low.from_p, high.from_p) if low.one else plain)
             two = low.weight * (normal_mass(low.from_q, high.from_q) if low.two else plain)
-            own, other, gap = own + one, other + two, gap + (one - two)
+            # Where the two are close, their difference is lost in their rounding.
+            short = low.weight * (low.between - high.between) if low.apart <= _SHORT else one - two
+            own, other, gap = own + one, other + two, gap + short
         return Masses(own, other, gap)
 
     def _beyond(self, t: Array) -> Masses:

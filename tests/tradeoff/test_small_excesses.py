@@ -61,6 +61,8 @@ def test_two_rare_releases_claim_no_less_than_one(delta, curve):
         (t.PoissonReplaced(1e-24, 1e-3), 1e-28),
         (t.FixedSizeSubsampled(1e-20, 5e-21, 1e-20, 0.01), 1e-24),
         (t.Subsampled(t.Gaussian(1e-16), 1e-3), 2e-22),
+        (t.BoundedRange(1e-200), 1e-204),
+        (t.BoundedRange(1e-310), 1e-312),
     ],
 )
 def test_two_that_reveal_nearly_nothing_claim_no_less_than_one(curve, delta):

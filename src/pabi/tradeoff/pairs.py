@@ -200,10 +200,10 @@ class ExponentialLoss(Pair):
     def cells(self, edges: Array) -> LossCells:
         """The cells in closed form, empty above ε."""
         edges = np.minimum(edges, self.epsilon)
-        # From the right end, at which nothing overflows.
+        # From the right end, at which nothing overflows; a square would underflow where ε is tiny.
         part = -np.expm1(-0.5 * np.diff(edges))
-        level = np.exp(0.5 * (edges[1:] - self.epsilon)) / -math.expm1(-self.epsilon)
-        return LossCells(level * part, level * np.square(part))
+        mass = np.exp(0.5 * (edges[1:] - self.epsilon)) * (part / -math.expm1(-self.epsilon))
+        return LossCells(mass, mass * part)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to ε."""

@@ -215,6 +215,7 @@ def test_what_is_refused():
         (SHIFTS, short_run(release="path"), "the path is released, so nothing is forgotten"),
         (SHIFTS, short_run(update="other"), "the update is not plain noisy SGD"),
         (SHIFTS, short_run(loss=Loss.unknown()), "curvature"),
+        (SHIFTS, short_run(step_size=5e-324, noise_std=0.1), "the noise on an iterate underflows"),
         (SHIFTS[1:], there_or_not, "record pulls nowhere: see one-sided shift"),
         (SHIFTS[1:], varying, "step sizes or noises vary: see one-sided shift"),
         (SHIFTS[1:], short_run(steps=1), "one step leaves nothing to lag behind"),

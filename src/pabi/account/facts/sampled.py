@@ -224,6 +224,8 @@ class SampledRun(View):
         """(c with data, c in the cool-down, s, σ, ρ) of a constant schedule."""
         step, noise = np.array([self.run.step_size]), np.array([self.run.gradient_noise_std])
         c, cool, s, sigma, rho = (float(x[0]) for x in self._columns(step, noise))
+        if sigma == 0.0:
+            raise NotApplicable("the noise on an iterate underflows")
         return c, cool, s, sigma, rho
 
     @cached_property

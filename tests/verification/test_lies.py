@@ -14,9 +14,6 @@ import pytest
 
 import pabi
 from pabi.account.analyses import advance, secret_order, shifted_interpolation
-
-
-from pabi.account.analyses import advance, secret_order
 from pabi.describe.files import to_dict
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers import encoding

@@ -125,10 +125,10 @@ def _settle(run: OrderedRun, steps: RoundedSteps, paid: Array) -> None:
 
 def _check_covered(common: Array, alpha: Array) -> None:
     """Refuse unless any two bins have at most the product of their numbers in common."""
-    short = common > np.outer(alpha, alpha) * _DOWN
-    np.fill_diagonal(short, False)
-    if short.any():
-        i, j = np.argwhere(short)[0].tolist()
+    enough = common <= np.outer(alpha, alpha) * _DOWN  # as nothing is that is no number
+    np.fill_diagonal(enough, np.diag(common) < math.inf)
+    if not enough.all():
+        i, j = np.argwhere(~enough)[0].tolist()
         raise Refused(f"common: bins {i} and {j} have more in common than is stated")
 
 

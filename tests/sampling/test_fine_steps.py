@@ -163,6 +163,8 @@ def test_refusals_are_one_line_and_name_the_field():
     wrong = {"steps": [0], "chains": [0], "thin": [2], "x0": [[np.inf]], "gradient": odd}
     refuses(of({}), wrong)
     refuses(of({"release": "path"}), {"thin": [11]})
+    for bound in (1e-300, 1e305):  # which no gradients in doubles are known to keep
+        assert f"got {bound}" in refused("loss", of({"loss": pabi.Loss.lipschitz(bound)}))
     given = described(lambda t: 1.0)
     object.__setattr__(given, "inverse_temperature", lambda t: math.nan)
     refused("inverse_temperature", drawn, given, steps=10)

@@ -279,7 +279,6 @@ def langevin_on(
 ) -> Draws:
     """What `langevin` returns, on these terms; `settles`: whether its target is the Gibbs law."""
     validate.instance("chain", chain, LangevinChain, "a pabi.LangevinChain")
-    refuse_unenforceable(chain.run)
     return _drawn_by(terms, chain, chain, gradient, x0, thin, chain.chains, settles)
 
 
@@ -295,6 +294,7 @@ def _drawn_by(
 ) -> Draws:
     """The draws of so many chains that take these steps for what was described."""
     run = _run_of(steps)
+    refuse_unenforceable(run)
     every = thinned(run.release, thin, run.steps)
     enforced = check_gradient(gradient, run.loss, run.n, run.batches.batch_size(run.n))
     start = starting_points(x0, chains)

@@ -162,6 +162,7 @@ def test_bad_arguments_are_named():
     refuses(posterior, REFUSED)
     refused("curvature", posterior, curvature=(0.0, 0.0), prior_curvature=(0.0, 0.0))
     refused("log_likelihood_gradients", posterior, likelihood=3)
+    refused("log_likelihood_gradients", posterior, likelihood=None)
     refused("log_prior_gradient", posterior, prior=3)
     # Nothing pulls, where no prior is given.
     refused("prior_curvature", posterior, prior=None)

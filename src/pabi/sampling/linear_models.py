@@ -159,15 +159,9 @@ def from_log_density(
         adjacency=adjacency,
         prox=prox,
     )
-    for name, function in (
-        ("log_likelihood_gradients", log_likelihood_gradients),
-        ("log_prior_gradient", log_prior_gradient),
-    ):
-        require(
-            function is None or callable(function),
-            name,
-            f"expected a callable, got a {type(function).__name__}",
-        )
+    validate.function("log_likelihood_gradients", log_likelihood_gradients)
+    if log_prior_gradient is not None:
+        validate.function("log_prior_gradient", log_prior_gradient)
     gradient = MeanOfLogs(log_likelihood_gradients, log_prior_gradient, n, bound, of_prior)
     return Posterior(chain, gradient)
 

@@ -248,6 +248,26 @@ def test_our_own_mean_loss_is_checked_against_the_description():
     assert exact.taken(convex) in found.guarantee.assumptions
 
 
+def test_one_record_far_away_is_as_good_as_one_that_is_far_enough():
+    """Its loss's constant, as large as the record likes, costs no digits of the others' and stops nothing."""
+    loss = pabi.Loss.huber(feature_norm=1.0, threshold=1.0)
+    X = np.random.default_rng(3).uniform(-1.0, 1.0, (50, 1))
+    y = 0.5 * X[:, 0]
+    m = pabi.ExponentialMechanism(loss, n=50, dimension=1, diameter=2.0, epsilon=1.0)
+    drawn = []
+    for far in (5.0, 1e12, 1e300):
+        y[7] = far
+        found = gibbs_rejection(m, mean_loss(X, y, loss), random_state=0, draws=20, delta=1e-3)
+        drawn.append(found.values)
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    np.testing.assert_array_equal(drawn[0], drawn[2])
+    near, points = mean_loss(X, y, loss).within(2.0), np.linspace(-2.0, 2.0, 9)[:, None]
+    y[7] = 50.0
+    np.testing.assert_allclose(
+        np.diff(near(points)), np.diff(mean_loss(X, y, loss)(points)), rtol=0.0, atol=1e-14
+    )
+
+
 # Refusals.
 
 

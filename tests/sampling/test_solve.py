@@ -69,6 +69,11 @@ def test_our_own_mean_loss_is_of_as_many_records_as_planned():
     assert "at least 0.5" in refused(
         "l2", solve, strong, loss_value=mean_loss(data(), labels, loss)
     )
+    # A record as far away as it likes stops nothing.
+    huber = pabi.Loss.huber(feature_norm=1.0, threshold=1.0)
+    for far in (1.0, 1e300):
+        y = np.append(np.zeros(N - 1), far)
+        solve(planned(smoothness=1.0), loss_value=mean_loss(data(), y, huber))
     # The plan's lipschitz is of the whole loss.
     with pytest.warns(pabi.PrivacyWarning, match="may have norm 1.5, and at most 1.0"):
         solve(strong, loss_value=mean_loss(data(), labels, loss.with_l2(0.5)))

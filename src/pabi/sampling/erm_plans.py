@@ -437,6 +437,7 @@ def _draw(
         )
         curvature = None if run.loss.curvature is None else run.loss.curvature[1]
         loss_value.warn_of_more(plan.lipschitz, curvature, plan.radius)
+        loss_value = loss_value.within(plan.radius)
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:

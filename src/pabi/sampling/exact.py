@@ -227,6 +227,7 @@ def gibbs_rejection_on(
     if isinstance(loss_value, MeanLoss):
         loss_value.refuse_other(mechanism.loss, mechanism.n)
         enforced = loss_value.loss == mechanism.loss
+        loss_value = loss_value.within(region.longest)
     proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
     proven = proven if enforced else proven.assuming(taken(mechanism))
     if lipschitz is not None and mechanism.loss.gradient_bound is None:

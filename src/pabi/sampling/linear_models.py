@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from pabi.describe.accounted import Adjacency, checked_adjacency
 from pabi.describe.langevin import LangevinChain, gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.runs import COUNT, Prox
-from pabi.describe.scalar_losses import LinearLoss, Logistic, Squared
+from pabi.describe.scalar_losses import Clipped, LinearLoss, Logistic, Squared
 from pabi.describe.vector_losses import LINEAR_LOSSES, executable
 from pabi.execute.blocks import by_row, clip_norms
 from pabi.execute.hiding import read_only, returned
@@ -401,9 +402,17 @@ class MeanGradient(_Linear):
 class MeanLoss(_Linear):
     """A linear model's mean loss, a callable; `mean_loss` makes it."""
 
+    _reach = math.inf  # the largest norm of a point where it is asked for
+
     def __init__(self, X: Any, y: ArrayLike, model: str | Loss, l2: float) -> None:
         super().__init__(X, y, model, l2)
         self._final = True
+
+    def within(self, reach: float) -> MeanLoss:
+        """This loss at points of norm up to `reach`, but for a constant, which no target makes large."""
+        near = copy(self)
+        object.__setattr__(near, "_reach", reach)
+        return near
 
     def __call__(self, points: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
         """L at `points`, (k, d) ↦ (k,); with `rows` the mean is over those."""
@@ -411,6 +420,10 @@ class MeanLoss(_Linear):
         data, targets = self._data(rows)
         total = np.zeros(len(at))
         with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(self._linear_loss, Clipped) and self._reach < math.inf:
+                # A target beyond it is as good there: at all those points the record's loss is linear.
+                far = np.linalg.norm(data, axis=1) * self._reach + self._linear_loss.bound
+                targets = np.clip(targets, -far * _EQUAL, far * _EQUAL)
             for some, part, z in _predictors(at, data, False):
                 total[some] += np.sum(self._linear_loss.value(z, targets[part]), axis=1)
             result: Array = total / len(data) + 0.5 * self.l2 * np.einsum("ij,ij->i", at, at)

@@ -302,6 +302,10 @@ def test_an_unbounded_loss_needs_its_lipschitz_constant():
     assert np.all(np.linalg.norm(draws(unknown, ridge, 100, lipschitz=3.0), axis=1) <= 1.0)
     stated = gibbs_rejection(unknown, ridge, random_state=0, delta=1e-3, lipschitz=3.0)
     assert slopes(3.0) in stated.guarantee.assumptions
+    # One that curvature stands in for is as much of an assumption: steeper data is refused.
+    curved = mechanism(3.0, 2, pabi.Loss.convex(1.0), gradient_gap=0.1)
+    taken = gibbs_rejection(curved, bowl([0.0, 0.0]), random_state=0, delta=1e-3)
+    assert slopes(2.0) in taken.guarantee.assumptions
 
 
 def test_a_lipschitz_constant_below_what_the_loss_allows_is_refused():

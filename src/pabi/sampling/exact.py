@@ -103,8 +103,8 @@ def gibbs_rejection(
         Independent draws; the guarantee is that of all of them, composed.
     lipschitz : float, optional
         A Lipschitz constant of the mean loss with its regulariser on `domain`, whatever the records, where
-        the loss has no gradient bound; it is among the assumptions. Without one a curved loss may change by
-        (largest curvature)·D² at most, as it does where it has a stationary point in the set.
+        the loss has no gradient bound; it is among the assumptions. Without one (largest curvature)·D is
+        assumed, which holds where the loss has a stationary point in the set.
     most_evaluations : int
         Of the loss: a mechanism that is expected to need more is refused before the data is touched, and
         after as many boxes are halved no more.
@@ -230,8 +230,8 @@ def gibbs_rejection_on(
         loss_value = loss_value.within(region.longest)
     proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
     proven = proven if enforced else proven.assuming(taken(mechanism))
-    if lipschitz is not None and mechanism.loss.gradient_bound is None:
-        proven = proven.assuming(slopes(lipschitz))
+    if mechanism.loss.gradient_bound is None:  # one that changes faster is refused when it is met
+        proven = proven.assuming(slopes(bounds.slope(rounds[0].diameter)))
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
     values, guarantee = terms.release(
         proven, lambda source: drawn(work, source, terms.machines)[None]

@@ -83,6 +83,15 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
         assert np.array_equal(auto, RandomFeatures(ranges, 10, length=length).fit_transform(rows))
 
 
+def test_rows_as_long_as_may_be_are_taken_at_the_least_length():
+    """Brought to a norm they are longer by roundings, some of them, and no row decides whether all fail."""
+    rng = np.random.default_rng(0)
+    long = 100.0 * rng.normal(size=(30, 3))
+    for norm in [*rng.uniform(1.0, 2.0, 200), 116.84960198859562]:
+        shortest = RandomFeatures(None, 4, feature_norm=norm, length=norm / 1e12)
+        assert np.isfinite(shortest.fit_transform(norm * long)).all()
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
 @every("linear", [True, False, 0.8])
 @every("ranges", [None, (-1, 1), (-0.01, 5)])

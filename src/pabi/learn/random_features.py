@@ -67,6 +67,7 @@ def _orthonormal(drawn: np.random.RandomState, d: int, count: int) -> Array:
 
 
 LARGEST = 1e12  # of columns over `length`: phases are finite
+_ROUNDED = 1.0 + 1e-9  # a row that was brought to a norm may be longer by roundings
 # More than all roundings make of a norm: one to single precision, of a relative 2⁻²⁴, and those of doubles.
 _BELOW_ONE = 1.0 - 2.0**-22
 
@@ -226,7 +227,7 @@ class RandomFeatures(
         """Cosines and sines, of norm 1. Raises InvalidInput, which shows no entry, for a row too large."""
         cosines, length = self.n_components - self.n_components // 2, self._length()
         require(
-            np.all(block.norm <= LARGEST * length),
+            np.all(block.norm <= LARGEST * _ROUNDED * length),
             "X",
             "expected finite rows of at most 10¹² times `length`",
         )

@@ -167,6 +167,13 @@ def test_choosing_does_not_make_equal_models_unequal():
         assert not audit_outputs(stated(0.01), null, other, confidence=0.9999).refuted
 
 
+@pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
+def test_models_too_large_to_average_refute_nothing():
+    """Their means overflow, and their scores are NaN: neither answer of a test, which was both right."""
+    null, other = 1.7e308 * np.random.default_rng(4).uniform(0.5, 1.0, (2, 200, 2))
+    assert audit_outputs(stated(1.0), null, other).epsilon_lower == 0.0
+
+
 def test_models_that_are_no_numbers_are_refused():
     for null, other in (
         (np.zeros(49), np.zeros(49)),

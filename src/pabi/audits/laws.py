@@ -370,7 +370,8 @@ def counted(
     error = (1.0 - confidence) / (2.0 * len(thresholds))
     points = []
     for threshold in thresholds:
-        alarms, misses = int(np.sum(null >= threshold)), int(np.sum(other < threshold))
+        # Either answer is the opposite of the other, even where numbers overflowed into NaN.
+        alarms, misses = int(np.sum(null >= threshold)), int(np.sum(~(other >= threshold)))
         fpr, fnr = above(alarms, len(null), error), above(misses, len(other), error)
         points.append(Point(float(threshold), alarms, misses, float(fpr), float(fnr)))
     return points

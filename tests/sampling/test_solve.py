@@ -315,3 +315,11 @@ def test_a_loss_in_single_precision_is_refused():
         return value(points).astype(np.float32)
 
     assert "expected float64" in refused("loss_value", solve, p, loss_value=single)
+
+
+def test_one_number_in_place_of_a_loss_at_every_point_is_refused():
+    """The regulariser's numbers had made an array of it, of the right shape."""
+    p = planned("sco", algorithm="exponential_mechanism", smoothness=1.0)
+    assert p.regulariser > 0.0
+    for mean in (lambda points: value(points).mean(), lambda points: np.zeros(1)):
+        assert "expected shape" in refused("loss_value", solve, p, loss_value=mean)

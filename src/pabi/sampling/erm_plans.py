@@ -447,6 +447,13 @@ def _draw(
             "loss_value",
             f"expected float64, got {losses.dtype}",
         )
+        # One number would be added to the regulariser at every point, as if it were a loss.
+        expected = points.shape[:1]
+        require(
+            losses.shape == expected,
+            "loss_value",
+            f"expected shape {expected}, got {losses.shape}",
+        )
         return losses + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else losses
 
     assert not isinstance(plan.run, LangevinDiffusion)

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -239,10 +240,14 @@ def test_chains_are_charged_for_rounding():
     body = json.loads(mine.certificate.to_json())
     del body["run"]["rounding"]
     assert "rounding" in str(pabi.verify(json.dumps(body)))
-    # Whoever computes gradients by themselves says how well.
+    # Whoever computes gradients by themselves says how well, which single precision is not.
     assert ACCURATE in langevin(given, lambda x: 0.1 * x, np.zeros(D)).guarantee.assumptions
     shown = chain_of(loss, release="path")
     assert langevin(shown, mean_gradient(ROWS, SIGNS, loss), np.zeros(D)).chain is shown
+    for dtype in (np.float16, np.float32):
+        short = partial(np.multiply, dtype(0.1), dtype=dtype, casting="same_kind")
+        assert "float64" in refused("gradient", langevin, given, short, np.zeros(D))
+        langevin(shown, short, np.zeros(D))
 
 
 @pytest.mark.parametrize("size", [0.1, 3.0, 1e4])
@@ -284,6 +289,15 @@ def test_what_nothing_bounds_is_assumed():
 
     stated = trained(run_of(Loss.convex(0.25, gradient_bound=1.0), **hidden), own).guarantee
     assert ACCURATE in stated.assumptions
+    for dtype in (np.float16, np.float32):
+
+        def short(x, rows, dtype=dtype):
+            return own(x, rows).astype(dtype)
+
+        loss = Loss.convex(0.25, gradient_bound=1.0)
+        field = "per_record_gradients"
+        assert "float64" in refused(field, trained, run_of(loss, **hidden), short)
+        trained(run_of(loss, release="path", **hidden), short)
     thresholding = trained(
         run_of(Loss.softmax(1.0), prox=prox.nuclear_norm(0.1), **hidden),
         learn.SoftmaxGradients(learn.Records(ROWS, 1.0), CODES, K),

@@ -189,10 +189,10 @@ def train(
     ------
     InvalidInput
         `diameter` where it is only assumed, `update` that is not executed here, `x0`, `random_state`, a
-        checkpoint of another run, or gradients of the wrong shape or not finite. `x0`, `prox` or
-        `noise_std` where iterates may grow so large that doubles are coarse against the noise. A gradient
-        bound below 1e-290, of a linear model below 1e-200, which scaling does not keep, or so large that a
-        sum may be infinite.
+        checkpoint of another run, or gradients of the wrong shape, not finite, or not in doubles where the
+        path is hidden. `x0`, `prox` or `noise_std` where iterates may grow so large that doubles are coarse
+        against the noise. A gradient bound below 1e-290, of a linear model below 1e-200, which scaling does
+        not keep, or so large that a sum may be infinite.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded
@@ -258,7 +258,6 @@ def train_and_keep(
     """
     refuse_unenforceable(run)
     gradients = _within_norm(run, gradients)
-    gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     start = starting_point(x0)
     require(
         options.watch is None or run.release == "path",
@@ -271,6 +270,7 @@ def train_and_keep(
     if proven is None:
         run, proven = paid_for(run, options.delta, *of_steps)
     proven = checked(proven, *walk_of(run, start[None]))
+    gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     files = _files(run, start, options)
     randomness = randomness_from(options.random_state)
     sentences = [*options.assumed, *unseen(files.assumed)]

@@ -157,16 +157,21 @@ def read_only(x: Array) -> Array:
     return view
 
 
-def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") -> Array:
+def returned(
+    field: str, value: Any, shape: tuple[int, ...], named: str = "", short: bool = True
+) -> Array:
     """What a callable returned as float64, or InvalidInput, which says nothing about its values.
 
-    `named`: the shape in the names of the callable's arguments.
+    `named`: the shape in the names of the callable's arguments. `short`: whether numbers of half and of
+    single precision will do.
     """
     try:
         array = np.asarray(value)
     except (TypeError, ValueError):
         raise InvalidInput(field, f"expected an array of shape {shape}") from None
     require(array.dtype.kind in "fiu", field, f"expected real numbers, got dtype {array.dtype}")
+    enough = short or array.dtype not in (np.float16, np.float32)
+    require(enough, field, f"expected float64, got {array.dtype}")
     require(
         array.shape == shape,
         field,

@@ -239,8 +239,8 @@ def langevin(
     ------
     InvalidInput
         `diameter` where it is only assumed, `thin`, `x0`, `prox`, `random_state`, or a gradient of the
-        wrong shape or not finite. `x0`, `prox` or `noise_std` where points may grow so large that doubles are
-        coarse against the noise.
+        wrong shape, not finite, or not in doubles where the path is hidden. `x0`, `prox` or `noise_std` where
+        points may grow so large that doubles are coarse against the noise.
     NotApplicable
         No analysis covers the chain; nothing has then been computed from the data.
     BudgetExceeded
@@ -433,12 +433,13 @@ class Walks:
         """(chains, *shape) the gradient of a step's batch at `x`, of the data alone where it is ours."""
         own = self.gradient.of_data if isinstance(self.gradient, MeanGradient) else None
         gradient: Gradient = own or self.gradient
+        short = not self.hidden  # roundings of a hidden path are to be small
         if order is None:
-            return returned("gradient", gradient(read_only(x)), x.shape)
+            return returned("gradient", gradient(read_only(x)), x.shape, short=short)
         rows = order.batch(step)
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
             return np.asarray((0.0 if own else self.l2) * x)
-        return returned("gradient", gradient(read_only(x), numbers_of(rows)), x.shape)
+        return returned("gradient", gradient(read_only(x), numbers_of(rows)), x.shape, short=short)
 
     def released(
         self, terms: Terms, proven: Guarantee, chain: LangevinChain | NoisySGD, release: str

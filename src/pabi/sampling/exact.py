@@ -405,12 +405,7 @@ def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossVa
     def part(points: Array) -> Array:
         points.flags.writeable = False
         values = loss_value(points) if rows is None else loss_value(points, rows.copy())
-        require(
-            getattr(values, "dtype", None) not in (np.float16, np.float32),
-            "loss_value",
-            "expected float64",
-        )
-        return returned("loss_value", values, (len(points),))
+        return returned("loss_value", values, (len(points),), short=False)
 
     def value(points: Array) -> Array:
         parts = [part(points[i : i + _TOGETHER].copy()) for i in range(0, len(points), _TOGETHER)]

@@ -413,7 +413,7 @@ SCHEMES = (
 )
 ALONE = {"uses": [0, 0, []], "mu": 0.0, "tau": 0, "distance": 0.0}
 # What a certificate may say by which nothing is paid; a key of these may also be missing.
-UNPAID = {
+NOTHING = {
     "position": [None],
     "cases": [
         [],
@@ -444,8 +444,8 @@ def test_no_theorem_proves_anything_where_nothing_is_paid(batches):
         header = {"format": "pabi.certificate", "version": 2, "adjacency": adjacency, "assumes": []}
         header |= {"run": to_dict(run), "claim": {"mu": 0.0}}
         for theorem, proofs in table().items():
-            keys = sorted({key for proof in proofs.values() for key in proof.keys} & UNPAID.keys())
-            for values in product(*([*UNPAID[key], "missing"] for key in keys)):
+            keys = sorted({key for proof in proofs.values() for key in proof.keys} & NOTHING.keys())
+            for values in product(*([*NOTHING[key], "missing"] for key in keys)):
                 body = {k: v for k, v in zip(keys, values, strict=True) if v != "missing"}
                 if "the checker knows no" in refused(header | body | {"theorem": theorem}):
                     break  # for any body

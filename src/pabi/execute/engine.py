@@ -38,7 +38,7 @@ from pabi.execute.hiding import (
     unseen,
     walk_of,
 )
-from pabi.execute.linear_gradients import LEAST_BOUND, LinearGradients, LossGradients, fast_sum
+from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.noise import StepNoise
 from pabi.execute.progress import progress_bar
 from pabi.execute.records import refuse_longer, seen_norm
@@ -191,8 +191,8 @@ def train(
         `diameter` where it is only assumed, `update` that is not executed here, `x0`, `random_state`, a
         checkpoint of another run, or gradients of the wrong shape, not finite, or not in doubles where the
         path is hidden. `x0`, `prox` or `noise_std` where iterates may grow so large that doubles are coarse
-        against the noise. A gradient bound below 1e-290, of a linear model below 1e-200, which scaling does
-        not keep, or so large that a sum may be infinite.
+        against the noise. A gradient bound below 1e-200, which scaling does not keep, or so large that a
+        sum may be infinite.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded
@@ -269,7 +269,7 @@ def train_and_keep(
     proven = options.proven
     if proven is None:
         run, proven = paid_for(run, options.delta, *of_steps)
-    proven = checked(proven, *walk_of(run, start[None]))
+    proven = computable(run, proven, start)
     gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     files = _files(run, start, options)
     randomness = randomness_from(options.random_state)
@@ -323,14 +323,12 @@ def train_and_keep(
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
 
 
-def refuse_uncomputable(run: NoisySGD, proven: Guarantee, shape: tuple[int, ...]) -> None:
-    """Raises InvalidInput where `train_and_keep` would from public numbers alone, starting from 0 of this
-    shape: before anything is reserved."""
-    refuse_unenforceable(run)
-    start = np.zeros(shape)
-    checked(proven, *walk_of(run, start[None]))
+def computable(run: NoisySGD, proven: Guarantee, start: Array) -> Guarantee:
+    """The guarantee, with what it assumes of iterates from `start` on. Raises InvalidInput where public
+    numbers say that doubles do not hold them, or their noise: before anything is reserved."""
     with np.errstate(over="ignore"):  # of noise that is refused
         StepNoise(float(np.max(run.gradient_noise_std)), least_move(run), start.size)
+    return checked(proven, *walk_of(run, start[None]))
 
 
 def gradient_sum_of(
@@ -369,7 +367,6 @@ def gradient_sum_of(
         stated = dict(run.loss.parameters).get("feature_norm")
         if stated is not None:
             refuse_longer(gradients.records, stated, " in the loss")
-        _refuse_short(run)
         _refuse_steeper(run, gradients)
         _refuse_another(run, gradients)
     return clipped_sum(run, gradients, users) if remote is None else remote.sum_for(run, users)
@@ -445,16 +442,6 @@ def _users(run: NoisySGD, groups: UserRows | ArrayLike | None, summed: bool) -> 
         "must not depend on the ids of others",
     )
     return users
-
-
-def _refuse_short(run: NoisySGD) -> None:
-    """Raises InvalidInput for a bound so small that residuals which keep it may underflow."""
-    bound = run.record_gradient_bound
-    require(
-        run.gradient_sensitivity is not None or bound is None or bound >= LEAST_BOUND,
-        "clip_norm" if run.clip_norm == bound else "loss",
-        f"expected a gradient bound of at least {LEAST_BOUND!r} of a linear model, got {bound!r}",
-    )
 
 
 def _refuse_steeper(run: NoisySGD, gradients: LinearGradients) -> None:

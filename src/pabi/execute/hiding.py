@@ -24,7 +24,7 @@ from pabi.describe.updates import rule_of
 from pabi.execute.checkpoint import Randomness, is_secret, randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import LEAST_SCALED, MOST_SUMMED, Array, power_of_two_near
+from pabi.numbers.rounding import MOST_SUMMED, Array, power_of_two_near
 from pabi.numbers.showing import plain
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -34,6 +34,9 @@ _GRIDS = (
     2.0**-900,
     2.0**900,
 )  # beyond them a grid or its inverse may over- or underflow, and none is used
+# The least bound of gradients: what underflows in a residual, or in a factor of a row, times features of up
+# to 2²⁵⁰ is far less than a rounding of it.
+_LEAST = 1e-200
 
 
 def refuse_unenforceable(run: NoisySGD) -> None:
@@ -44,9 +47,9 @@ def refuse_unenforceable(run: NoisySGD) -> None:
     if run.gradient_sensitivity is None and bound is not None:
         field, most = "clip_norm" if run.clip_norm == bound else "loss", run.order.sizes.most
         require(
-            bound >= LEAST_SCALED,
+            bound >= _LEAST,
             field,
-            f"expected a gradient bound of at least {LEAST_SCALED!r}, got {bound!r}: so near to the least "
+            f"expected a gradient bound of at least {_LEAST!r}, got {bound!r}: so near to the least "
             "double, scaling does not keep below a bound",
         )
         # A sum beyond all doubles is infinite, whatever noise is added to it.

@@ -33,9 +33,6 @@ from pabi.numbers.rounding import HALF_ULP, TINY, Array, fraction_up
 Residual = Callable[..., Array]
 
 _FAR = 1e100  # beyond it an offset is as good as infinite
-# The least bound of gradients: what underflows in a residual and in a factor of a row, times entries of up to
-# `LARGEST`, is far less than a rounding of it.
-LEAST_BOUND = 1e-200
 _PAIRS = "expected labels all in {0, 1} or all in {-1, 1}"
 
 

@@ -20,8 +20,8 @@ from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.updates import evaluated
 from pabi.execute.computed_steps import as_computed, settled
-from pabi.execute.engine import TrainOptions, refuse_uncomputable, train_and_keep
-from pabi.execute.hiding import too_little_noise
+from pabi.execute.engine import TrainOptions, computable, train_and_keep
+from pabi.execute.hiding import refuse_unenforceable, too_little_noise
 from pabi.execute.large_tables import computed_apart, in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import Keeping, kept_in, noting_state
@@ -115,7 +115,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         counts, moments = self._target_counts(size), self._moments(size)
         before = tuple(one.guarantee(self.delta) for one in (counts, moments) if one is not None)
         run, cost, linear = self._run(loss, size, signal, before, mapped=moments is not None)
-        refuse_uncomputable(run, cost, (size.width, outputs))
+        refuse_unenforceable(run)
+        computable(run, cost, np.zeros((size.width, outputs)))
         scale, unit = self._scale_of_plans()
         return TrainingPlan(
             run,

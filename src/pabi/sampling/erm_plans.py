@@ -19,7 +19,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import MOST
-from pabi.execute.hiding import Terms
+from pabi.execute.hiding import Terms, returned
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, must_be, require
 from pabi.numbers.rounding import Array, up
@@ -441,19 +441,8 @@ def _draw(
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:
-        losses = np.asarray(loss_value(points, *rows))
-        require(
-            losses.dtype not in (np.float16, np.float32),
-            "loss_value",
-            f"expected float64, got {losses.dtype}",
-        )
-        # One number would be added to the regulariser at every point, as if it were a loss.
-        expected = points.shape[:1]
-        require(
-            losses.shape == expected,
-            "loss_value",
-            f"expected shape {expected}, got {losses.shape}",
-        )
+        # Here: what is added to the regulariser would take its shape and its type.
+        losses = returned("loss_value", loss_value(points, *rows), points.shape[:1], short=False)
         return losses + 0.5 * rho * np.einsum("ij,ij->i", points, points) if rho else losses
 
     assert not isinstance(plan.run, LangevinDiffusion)
